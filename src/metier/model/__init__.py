@@ -1,0 +1,1 @@
+"""The words of Metier. Frozen values and pure functions: nothing here reads, writes, waits or starts anything."""

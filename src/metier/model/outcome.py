@@ -1,0 +1,60 @@
+"""How a call ended. `Refused` means nothing ran; `Failed` means it ran, or tried to."""
+
+from typing import Literal, TypeAlias, final
+
+from msgspec import Struct
+
+from metier.model.digest import Json
+
+RefusalCode: TypeAlias = Literal[
+    "unknown_tool",
+    "unknown_skill",
+    "invalid_arguments",
+    "skill_disabled",
+    "skill_broken",
+    "skill_unavailable",
+    "not_trusted",
+    "forbidden",
+    "approval_required",
+    "record_unavailable",
+]
+FailureCode: TypeAlias = Literal["not_found", "too_large", "changed", "bad_output", "internal"]
+
+
+@final
+class Completed(Struct, frozen=True, kw_only=True, tag_field="outcome", tag="completed"):
+    """It ran and this is what it returned."""
+
+    call_id: str
+    value: Json
+
+
+@final
+class Pending(Struct, frozen=True, kw_only=True, tag_field="outcome", tag="pending"):
+    """Nothing ran yet; somebody has to decide first."""
+
+    call_id: str
+    approval_id: str
+    reasons: tuple[str, ...]
+
+
+@final
+class Refused(Struct, frozen=True, kw_only=True, tag_field="outcome", tag="refused"):
+    """Nothing ran."""
+
+    call_id: str
+    code: RefusalCode
+    reasons: tuple[str, ...]
+    remedy: str = ""
+
+
+@final
+class Failed(Struct, frozen=True, kw_only=True, tag_field="outcome", tag="failed"):
+    """It ran, or tried to, and did not end well."""
+
+    call_id: str
+    code: FailureCode
+    message: str
+
+
+Outcome: TypeAlias = Completed | Pending | Refused | Failed

@@ -1,0 +1,53 @@
+"""What a skill needs from the machine, and what is missing of it."""
+
+from typing import Literal, final
+
+from msgspec import Struct
+
+from metier.model.digest import Json
+
+RequirementType = Literal[
+    "binary", "binary (any of)", "environment variable", "operating system", "configuration"
+]
+
+
+@final
+class Requirements(Struct, frozen=True, kw_only=True):
+    """Preconditions a skill declares. All empty means it runs anywhere."""
+
+    binaries: tuple[str, ...] = ()
+    any_binaries: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    config: tuple[str, ...] = ()
+    """Dotted paths that must be true in the configuration."""
+    os: tuple[str, ...] = ()
+    always: bool = False
+    """Skips every check but the operating system."""
+
+
+@final
+class Installer(Struct, frozen=True, kw_only=True):
+    """One way to get what is missing. Shown to people, never run."""
+
+    kind: str
+    """brew, apt, node, go, uv, pip, download, shell, or whatever the author wrote."""
+    target: str = ""
+    """Formula, package, module or address, depending on `kind`."""
+    label: str = ""
+    binaries: tuple[str, ...] = ()
+    os: tuple[str, ...] = ()
+    details: dict[str, Json] = {}
+    """Everything else the author said, kept as it was."""
+
+
+@final
+class RequirementError(Struct, frozen=True, kw_only=True):
+    """A requirement that is not met. A value, because a skill with one is shown, not raised."""
+
+    type: RequirementType
+    name: str
+    skill: str
+    install: tuple[Installer, ...] = ()
+
+    def __str__(self) -> str:
+        return f'skill "{self.skill}" requires {self.type} "{self.name}"'

@@ -1,0 +1,112 @@
+"""A skill, whatever dialect it was written in, and the tools it brings."""
+
+from typing import Literal, TypeAlias, final
+
+from msgspec import Struct
+
+from metier.model.digest import Json
+from metier.model.entry import Entry
+from metier.model.permission import PermissionSet
+from metier.model.requirement import Installer, Requirements
+
+Dialect: TypeAlias = Literal["metier", "amber", "openclaw", "agent_skills", "friday", "metahuman", "xbot"]
+Source: TypeAlias = Literal["bundled", "workspace", "user", "installed", "ai_proposed", "ai_learned"]
+Status: TypeAlias = Literal["active", "pending_approval", "disabled", "broken"]
+Audience: TypeAlias = Literal["model", "operator"]
+
+
+@final
+class Limits(Struct, frozen=True, kw_only=True):
+    """The most one run may use. Never higher than `MOST`, whatever a skill asks for."""
+
+    timeout: float = 30.0
+    memory_mb: int = 256
+    fuel: int | None = None
+    output_bytes: int = 1_048_576
+    processes: int = 64
+
+
+@final
+class Tool(Struct, frozen=True, kw_only=True):
+    """Something that can be called, with everything the gate needs to judge a call of it."""
+
+    name: str
+    description: str
+    parameters: dict[str, Json]
+    returns: dict[str, Json] | None = None
+    audience: Audience = "model"
+    effect: Literal["read", "act"] = "act"
+    risk: Literal["low", "medium", "high"] = "high"
+    cost: Literal["free", "cheap", "expensive"] = "free"
+    minimum_trust: str = "supervised_auto"
+    approval: Literal["policy", "always"] = "policy"
+    confirmation: str | None = None
+    permissions: PermissionSet = PermissionSet()
+    limits: Limits = Limits()
+    entry: Entry
+
+
+@final
+class Activation(Struct, frozen=True, kw_only=True):
+    """When a skill thinks it is wanted; used only to choose among many."""
+
+    keywords: tuple[str, ...] = ()
+    exclude_keywords: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+
+
+@final
+class CommandDispatch(Struct, frozen=True, kw_only=True):
+    """A slash command that goes straight to a tool, without a model in between."""
+
+    tool: str
+    argument_mode: str = "raw"
+
+
+@final
+class Skill(Struct, frozen=True, kw_only=True):
+    """One skill as the rest of Metier knows it.
+
+    The instructions are not held here: a catalog of thousands would keep every text in memory to show a
+    few. `metier.catalog` reads them from the skill's snapshot when somebody asks.
+    """
+
+    name: str
+    description: str
+    dialect: Dialect
+    version: str = ""
+    digest: str = ""
+    """Of the whole bundle; empty until it was taken, which happens when the skill is trusted."""
+    source: Source = "user"
+    status: Status = "active"
+    why: str = ""
+    """Why the status is not `active`."""
+    location: str = ""
+    """Absolute path of the skill's folder."""
+    manifest: str = "SKILL.md"
+    """Name of the manifest inside that folder, as it is spelled there."""
+    emoji: str = ""
+    homepage: str = ""
+    license: str = ""
+    compatibility: str = ""
+    key: str = ""
+    """Name under which the operator's settings for this skill are kept; the skill's name when empty."""
+    primary_env: str = ""
+    requirements: Requirements = Requirements()
+    installers: tuple[Installer, ...] = ()
+    permissions: PermissionSet = PermissionSet()
+    proposed_tools: tuple[str, ...] = ()
+    """`allowed-tools` as written: a proposal shown when the skill is trusted, never a grant."""
+    settings_schema: dict[str, Json] | None = None
+    depends_on: tuple[str, ...] = ()
+    provides: tuple[str, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    hooks: tuple[str, ...] = ()
+    triggers: tuple[str, ...] = ()
+    model_may_invoke: bool = True
+    user_may_invoke: bool = True
+    command: CommandDispatch | None = None
+    activation: Activation = Activation()
+    extra: dict[str, Json] = {}
+    """Fields of other systems that Metier keeps and shows but does not act on."""
