@@ -36,7 +36,7 @@ def _least(paths: Iterable[str]) -> frozenset[str]:
 
 
 @final
-class PermissionSet(Struct, frozen=True, kw_only=True):
+class PermissionSet(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything a skill may touch. Empty means nothing."""
 
     binaries: frozenset[str] = frozenset()

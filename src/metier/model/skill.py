@@ -16,8 +16,8 @@ Audience: TypeAlias = Literal["model", "operator"]
 
 
 @final
-class Limits(Struct, frozen=True, kw_only=True):
-    """The most one run may use. Never higher than `MOST`, whatever a skill asks for."""
+class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The most one run may use. A skill may ask for less, and for more only up to the operator's cap."""
 
     timeout: float = 30.0
     memory_mb: int = 256
@@ -27,7 +27,7 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 @final
-class Tool(Struct, frozen=True, kw_only=True):
+class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something that can be called, with everything the gate needs to judge a call of it."""
 
     name: str
@@ -47,7 +47,7 @@ class Tool(Struct, frozen=True, kw_only=True):
 
 
 @final
-class Activation(Struct, frozen=True, kw_only=True):
+class Activation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When a skill thinks it is wanted; used only to choose among many."""
 
     keywords: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class CommandDispatch(Struct, frozen=True, kw_only=True):
 
 
 @final
-class Skill(Struct, frozen=True, kw_only=True):
+class Skill(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One skill as the rest of Metier knows it.
 
     The instructions are not held here: a catalog of thousands would keep every text in memory to show a

@@ -1,0 +1,47 @@
+"""Text from a skill, made safe to show: what a reader cannot see is spelled out, and nothing can move a cursor.
+
+`visible` is for several lines, `one_line` for a cell of a table or a heading. Both are for people and
+models alike; bytes that are bound, stored or run never go through here.
+"""
+
+import re
+from typing import Final
+
+INVISIBLE: Final = re.compile(
+    "[\u0000-\u0008\u000b-\u001f\u007f-\u009f"  # C0 but tab and line feed, DEL, C1
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\u2800\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+    "|[\ufe0e\ufe0f](?=[\ufe0e\ufe0f])"  # one selector styles an emoji; a run of them carries hidden bytes
+)
+"""Characters a reader does not see, or that reorder or overwrite what he does see."""
+
+_EMOJI_JOINER: Final = re.compile(
+    "(?<=[\u2190-\u2bff\ufe0f\U0001f000-\U0001faff])\u200d(?=[\u2190-\u2bff\U0001f000-\U0001faff])"
+)
+_SPACES: Final = re.compile(r"\s+")
+_KEEP: Final = "\ue000"
+
+
+def hidden(text: str) -> list[str]:
+    """The characters of `text` that `visible` would spell out, each once, in order."""
+    if text.isascii() and text.isprintable():
+        return []
+    return list(dict.fromkeys(INVISIBLE.findall(_EMOJI_JOINER.sub("", text.replace("\r\n", "\n")))))
+
+
+def visible(text: str) -> str:
+    """`text` with every unseen character spelled out as `\\u{…}`; tabs and line ends stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    kept = _EMOJI_JOINER.sub(_KEEP, text.replace("\r\n", "\n").replace(_KEEP, "\ufffd"))
+    return INVISIBLE.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", kept).replace(_KEEP, "\u200d")
+
+
+def one_line(text: str, limit: int = 0) -> str:
+    """`visible` on a single line, cut at `limit` characters with an ellipsis that shows the cut."""
+    line = visible(text)
+    if not line.isascii() or not line.isprintable() or "  " in line:
+        line = _SPACES.sub(" ", line)
+    line = line.strip()
+    return line if not limit or len(line) <= limit else line[: max(limit - 1, 0)].rstrip() + "…"
