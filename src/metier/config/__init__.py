@@ -1,0 +1,1 @@
+"""Configuration: files and environment in, frozen `Settings` out, once per start."""

@@ -1,0 +1,89 @@
+"""What can be configured, as frozen values. Secret values are not kept: only the fact that one is there."""
+
+import os
+from typing import Any, Literal, TypeAlias, final
+
+from msgspec import Struct
+
+RootKind: TypeAlias = Literal["user", "project", "extra", "bundled"]
+
+
+@final
+class Root(Struct, frozen=True, kw_only=True):
+    """A folder that holds skills."""
+
+    path: str
+    kind: RootKind
+    trusted: bool
+    """Whether the operator vouches for the place itself: its skills are bound to their bytes at first use."""
+
+
+@final
+class SkillEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"api_key": "apiKey"}):
+    """The operator's word on one skill, in OpenClaw's shape. Secret values are dropped while reading."""
+
+    enabled: bool = True
+    api_key: bool = False
+    """Whether one is configured."""
+    env: frozenset[str] = frozenset()
+    """Names of the variables that are configured."""
+    config: dict[str, Any] = {}
+
+
+@final
+class SkillSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[skills]`: which skills there are."""
+
+    roots: tuple[str, ...] = ()
+    allow: frozenset[str] | None = None
+    """Only these; absent means no such limit, empty means none."""
+    enabled: frozenset[str] | None = None
+    disabled: frozenset[str] = frozenset()
+    allowlist: Literal["trust", "required"] = "trust"
+    """`required`: a root without SKILL_MANIFEST.json offers nothing."""
+    entries: dict[str, SkillEntry] = {}
+
+
+@final
+class PromptSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[prompt]`: how much a model is shown."""
+
+    max_skills: int = 20
+    budget: int = 16_000
+
+
+@final
+class AuditSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[audit]`: how much of a payload is kept beside the chain."""
+
+    payloads: Literal["hashes", "redacted", "full"] = "redacted"
+
+
+@final
+class Settings(Struct, frozen=True, kw_only=True):
+    """Everything configured, after all files were read and combined."""
+
+    home: str
+    """Where Metier keeps its state."""
+    project: str
+    roots: tuple[Root, ...]
+    """In order of precedence: the first root that has a name wins it."""
+    skills: SkillSettings
+    prompt: PromptSettings
+    audit: AuditSettings
+    config: dict[str, Any]
+    warnings: tuple[str, ...] = ()
+    held_roots: dict[str, str] = {}
+    """Roots whose skills are held back, each with the reason."""
+
+    @property
+    def database(self) -> str:
+        return os.path.join(self.home, "state.db")
+
+    @property
+    def bundles(self) -> str:
+        return os.path.join(self.home, "bundles")
+
+    @property
+    def cache(self) -> str:
+        return os.path.join(self.home, "cache")

@@ -1,0 +1,101 @@
+"""JSON with one meaning only: what two readers could understand differently is an error."""
+
+from typing import Final, NoReturn, cast
+
+from metier.model.digest import Json
+
+MAX_DEPTH: Final = 32
+MAX_BYTES: Final = 1_048_576
+MAX_INTEGER: Final = 2**53 - 1
+
+
+def loads(text: str | bytes) -> Json:
+    """Parse strict JSON.
+
+    Raises:
+        ValueError: for bad syntax, bad UTF-8, a key given twice, NaN or infinities, integers beyond ±(2^53-1),
+            lone surrogates, more than 32 levels, or more than 1 MiB. The message says which and where.
+    """
+    import json  # not on the listing path
+
+    if len(text) > MAX_BYTES:
+        raise ValueError(f"more than {MAX_BYTES} bytes")
+    if isinstance(text, bytes):
+        try:
+            text = text.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"not UTF-8 at byte {error.start}") from None
+    try:
+        value = cast(
+            Json,
+            json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_small_int),
+        )
+    except RecursionError:
+        raise ValueError(f"more than {MAX_DEPTH} levels deep") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
+    check(value)
+    return value
+
+
+def check(value: Json) -> None:
+    """Refuse what no strict reader would have let in, for values that did not come from text.
+
+    Raises:
+        ValueError: as `loads`.
+    """
+    level: list[Json] = [value]
+    for _ in range(MAX_DEPTH + 1):
+        if not level:
+            return
+        below: list[Json] = []
+        for item in level:
+            match item:
+                case dict():
+                    for key in item:
+                        _check_text(key)
+                    below.extend(item.values())
+                case list():
+                    below.extend(item)
+                case str():
+                    _check_text(item)
+                case bool() | None:
+                    pass
+                case int() if not -MAX_INTEGER <= item <= MAX_INTEGER:
+                    raise ValueError(f"integer {_brief(item)} is beyond ±(2^53-1)")
+                case float() if item != item or item in (float("inf"), float("-inf")):
+                    raise ValueError(f"{item} is not JSON")
+                case int() | float():
+                    pass
+        level = below
+    raise ValueError(f"more than {MAX_DEPTH} levels deep")
+
+
+def _brief(number: int) -> str:
+    return hex(number) if abs(number) < 2**128 else f"of {number.bit_length()} bits"
+
+
+def _check_text(text: object) -> None:
+    if not isinstance(text, str):
+        raise ValueError(f"key {text!r} is not a string")
+    if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
+        raise ValueError("lone surrogate in a string")
+
+
+def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"key {twice!r} is given twice")
+    return made
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _small_int(digits: str) -> int:
+    if len(digits) > 17 or abs(int(digits)) > MAX_INTEGER:
+        raise ValueError(f"integer {digits[:20]}{'…' if len(digits) > 20 else ''} is beyond ±(2^53-1)")
+    return int(digits)
