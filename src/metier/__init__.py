@@ -1,3 +1,86 @@
-"""Metier runs agent skills. What is not named in `__all__` is private."""
+"""Metier runs agent skills: it loads them, decides for every call, and keeps a record of what happened.
+
+What is not named in `__all__` is private. Names are resolved when they are first used, so that importing the
+package costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from metier.catalog.catalog import Catalog, Listed
+    from metier.errors import (
+        BundleError,
+        ConfigError,
+        MetierError,
+        RecordError,
+        StateError,
+    )
+    from metier.model.diagnostic import Diagnostic
+    from metier.model.outcome import Completed, Failed, Outcome, Pending, Refused
+    from metier.model.permission import PermissionDiff, PermissionSet
+    from metier.model.requirement import Installer, RequirementError, Requirements
+    from metier.model.skill import Skill, Tool
+    from metier.runtime import Runtime, SyncRuntime
 
 __version__ = "0.1.0"
+
+_PLACES: Final = {
+    "BundleError": "metier.errors",
+    "Catalog": "metier.catalog.catalog",
+    "Completed": "metier.model.outcome",
+    "ConfigError": "metier.errors",
+    "Diagnostic": "metier.model.diagnostic",
+    "Failed": "metier.model.outcome",
+    "Installer": "metier.model.requirement",
+    "Listed": "metier.catalog.catalog",
+    "MetierError": "metier.errors",
+    "Outcome": "metier.model.outcome",
+    "Pending": "metier.model.outcome",
+    "PermissionDiff": "metier.model.permission",
+    "PermissionSet": "metier.model.permission",
+    "RecordError": "metier.errors",
+    "Refused": "metier.model.outcome",
+    "RequirementError": "metier.model.requirement",
+    "Requirements": "metier.model.requirement",
+    "Runtime": "metier.runtime",
+    "Skill": "metier.model.skill",
+    "StateError": "metier.errors",
+    "SyncRuntime": "metier.runtime",
+    "Tool": "metier.model.skill",
+}
+
+__all__ = [
+    "BundleError",
+    "Catalog",
+    "Completed",
+    "ConfigError",
+    "Diagnostic",
+    "Failed",
+    "Installer",
+    "Listed",
+    "MetierError",
+    "Outcome",
+    "Pending",
+    "PermissionDiff",
+    "PermissionSet",
+    "RecordError",
+    "Refused",
+    "RequirementError",
+    "Requirements",
+    "Runtime",
+    "Skill",
+    "StateError",
+    "SyncRuntime",
+    "Tool",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'metier' has no attribute {name!r}")
+    return getattr(import_module(_PLACES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

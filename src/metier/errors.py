@@ -4,8 +4,7 @@
     ├── ConfigError        a configuration file cannot be read or says something unknown
     ├── StateError         the state folder or its database cannot be used
     ├── RecordError        the audit log cannot be written or read; nothing may run
-    ├── BundleError        a skill's folder cannot be turned into a snapshot
-    └── UnknownName        somebody asked for a skill or tool that does not exist
+    └── BundleError        a skill's folder cannot be turned into a snapshot
 
 Expected ends of a call are values (`metier.model.outcome`), never exceptions. What is raised here is a
 fault of the machine or of its set-up, so each class carries a stable `code` and says the way out.
@@ -51,9 +50,3 @@ class BundleError(MetierError):
     """A skill's folder cannot be turned into a snapshot."""
 
     code = "bundle_refused"
-
-
-class UnknownName(MetierError):
-    """No skill or tool has this name."""
-
-    code = "unknown_name"

@@ -67,11 +67,25 @@ class ValidCall(Struct, frozen=True, kw_only=True):
 
 
 @final
+class Bytes(Struct, frozen=True, kw_only=True):
+    """Which bytes of a skill a call was judged with."""
+
+    digest: str
+    """Of the snapshot it will use."""
+    signature: str = ""
+    """Metadata signature of the folder they were taken from; empty when it cannot vouch for them."""
+    first_use: bool = False
+    """Nobody used this skill before: it is to be bound to these bytes."""
+
+
+@final
 class AuthorizedCall(Struct, frozen=True, kw_only=True):
     """Every layer was asked and none denied it."""
 
     valid: ValidCall
     verdict: Verdict
+    bytes: Bytes | None = None
+    """None when the call concerns no skill."""
 
 
 @final

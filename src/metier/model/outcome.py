@@ -18,7 +18,7 @@ RefusalCode: TypeAlias = Literal[
     "approval_required",
     "record_unavailable",
 ]
-FailureCode: TypeAlias = Literal["not_found", "too_large", "changed", "bad_output", "internal"]
+FailureCode: TypeAlias = Literal["not_found", "too_large", "not_text", "interrupted", "internal"]
 
 
 @final

@@ -35,6 +35,8 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     parameters: dict[str, Json]
     returns: dict[str, Json] | None = None
     audience: Audience = "model"
+    subject: str = ""
+    """Argument that names the skill under whose name and permissions the call runs; empty for the tool's own."""
     effect: Literal["read", "act"] = "act"
     risk: Literal["low", "medium", "high"] = "high"
     cost: Literal["free", "cheap", "expensive"] = "free"

@@ -1,0 +1,58 @@
+# What CI runs is what you run. `make help` lists the targets.
+VENV ?= .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+FUZZ ?= 10000
+
+.DEFAULT_GOAL := help
+.PHONY: help install format lint types imports fast check test torture bench start bare clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Metier needs Python 3.11 or newer")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install -q -e . --group dev
+	touch $@
+
+install: $(STAMP) ## Create the virtual environment with everything the checks need
+
+format: install ## Format the code
+	$(BIN)/ruff format src tests benchmarks examples
+	$(BIN)/ruff check -q --fix src tests benchmarks examples
+
+lint: install ## Check formatting and lint rules
+	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples
+
+types: install ## Check types, strictly
+	$(BIN)/basedpyright
+
+imports: install ## Check that no room imports a higher one
+	$(BIN)/lint-imports
+
+fast: install ## Run the tests that take a moment
+	$(BIN)/python -m pytest -q -m "not slow"
+
+check: lint types imports fast ## Everything to pass before a commit
+
+test: lint types imports ## Everything CI runs
+	METIER_FUZZ_INPUTS=$(FUZZ) $(BIN)/python -m pytest -q
+
+torture: install ## The long runs: 200,000 fuzzed inputs
+	METIER_FUZZ_INPUTS=200000 $(BIN)/python -m pytest -q --timeout 3600 tests/fuzz
+
+bench: install ## Measure loading beside the peers that are installed (see docs/benchmarks.md)
+	$(BIN)/python benchmarks/load.py
+
+start: install ## Measure how long the command line takes to start
+	$(BIN)/python benchmarks/start.py
+
+bare: ## Try the two commands of the README in a bare Debian root
+	bash tests/bare/run
+
+clean: ## Remove what was built
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .bare

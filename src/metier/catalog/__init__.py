@@ -1,0 +1,1 @@
+"""Which skills there are, and whether they can be used here."""

@@ -1,0 +1,73 @@
+"""What the manifests of a root said when they were last read, so that an unchanged tree is not parsed again.
+
+A manifest is recognised by size, inode, mtime and ctime; one that is younger than two seconds is never remembered.
+The cache is only ever a shortcut: any doubt about it means reading again.
+"""
+
+import hashlib
+import os
+import time
+from typing import Final, final
+
+import msgspec
+from msgspec import Struct
+
+from metier.catalog.openfile import Signature, is_young
+from metier.dialects.skill_md import Compiled
+
+FORMAT: Final = "1"
+"""Raised whenever reading a manifest could give another result than before."""
+
+
+@final
+class Cached(Struct, frozen=True, array_like=True):
+    """One manifest: how to recognise it, and what it said."""
+
+    signature: Signature
+    compiled: Compiled
+
+
+@final
+class _File(Struct, frozen=True, array_like=True):
+    format: str
+    root: str
+    manifests: dict[str, Cached]
+
+
+_decoder: Final = msgspec.msgpack.Decoder(_File)
+_encoder: Final = msgspec.msgpack.Encoder()
+
+
+def _place(folder: str, root: str) -> str:
+    return os.path.join(folder, f"catalog-{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.bin")
+
+
+def read(folder: str, root: str) -> dict[str, Cached]:
+    """What is known of `root`, by path of the manifest; nothing when there is no usable cache."""
+    try:
+        with open(_place(folder, root), "rb") as file:
+            if os.fstat(file.fileno()).st_uid != os.geteuid():
+                return {}  # somebody else wrote it
+            cached = _decoder.decode(file.read())
+    except (OSError, msgspec.DecodeError):
+        return {}
+    return cached.manifests if (cached.format, cached.root) == (FORMAT, root) else {}
+
+
+def write(folder: str, root: str, manifests: dict[str, Cached]) -> None:
+    """Remember `manifests`. A cache that cannot be written is no harm, so nothing is raised."""
+    now = time.time_ns()
+    kept = {path: cached for path, cached in manifests.items() if not is_young(cached.signature, now)}
+    place = _place(folder, root)
+    making = f"{place}.{os.getpid()}"
+    try:
+        data = _encoder.encode(_File(FORMAT, root, kept))
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        descriptor = os.open(
+            making, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+        )
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        os.replace(making, place)
+    except OSError:
+        return

@@ -1,0 +1,211 @@
+"""All skills there are, whether each can be used here, and if not, why.
+
+A catalog is a value: loading again makes another one, and whoever holds the old one keeps it.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Literal, TypeAlias, final
+
+import msgspec
+from msgspec import Struct
+
+from metier.catalog import cache
+from metier.catalog.discover import Found, Noted, discover
+from metier.catalog.openfile import Signature
+from metier.catalog.requirements import Environment, check
+from metier.catalog.standing import UNBOUND, standing
+from metier.config.settings import Root, Settings
+from metier.dialects.names import skeleton
+from metier.dialects.skill_md import Compiled, compile_skill
+from metier.model.diagnostic import Diagnostic
+from metier.model.requirement import RequirementError
+from metier.model.skill import Skill
+from metier.record.trust import Trusts
+
+Shown: TypeAlias = Literal["usable", "unavailable", "pending_approval", "disabled", "broken", "shadowed"]
+
+
+@final
+class Listed(Struct, frozen=True, kw_only=True):
+    """One skill folder, and what became of it."""
+
+    name: str
+    folder: str
+    root: Root
+    manifest: str = "SKILL.md"
+    skill: Skill | None = None
+    diagnostics: tuple[Diagnostic, ...] = ()
+    missing: tuple[RequirementError, ...] = ()
+    shadowed_by: str = ""
+    """Folder of the skill that has this name already."""
+    signature: Signature | None = None
+
+    @property
+    def shown(self) -> Shown:
+        """The one word people and programs are told."""
+        if self.shadowed_by:
+            return "shadowed"
+        if self.skill is None:
+            return "broken"
+        if self.skill.status != "active":
+            return self.skill.status
+        return "unavailable" if self.missing else "usable"
+
+    @property
+    def why(self) -> str:
+        """Why it is not usable; empty when it is."""
+        if self.shadowed_by:
+            return f"{self.shadowed_by} comes first and has the same name"
+        if self.skill is not None and self.skill.why:
+            return self.skill.why
+        errors = [found.message for found in self.diagnostics if found.severity == "error"]
+        return "; ".join(errors or map(str, self.missing))
+
+
+@final
+class Catalog(Struct, frozen=True, kw_only=True):
+    """Everything that was found, in order of precedence."""
+
+    listed: tuple[Listed, ...] = ()
+    notes: tuple[Noted, ...] = ()
+    by_name: Mapping[str, Listed] = {}
+
+    def get(self, name: str) -> Listed | None:
+        """The skill that answers to `name`."""
+        return self.by_name.get(name)
+
+    def usable(self) -> list[Skill]:
+        """Skills that can be used here and now."""
+        return [
+            each.skill for each in self.by_name.values() if each.skill is not None and each.shown == "usable"
+        ]
+
+
+def load(settings: Settings, *, trusts: Trusts, environment: Environment) -> Catalog:
+    """Look at every root and say what is there. One bad skill never stops the rest."""
+    listed: list[Listed] = []
+    notes: list[Noted] = []
+    by_name: dict[str, Listed] = {}
+    by_skeleton: dict[str, Listed] = {}
+    required = settings.skills.allowlist == "required"
+    bound = frozenset(name for name, _ in trusts.trusted)
+    for root in settings.roots:
+        known = cache.read(settings.cache, root.path)
+        kept: dict[str, cache.Cached] = {}
+        signatures = {path: cached.signature for path, cached in known.items()}
+        for found in discover(root, signatures, allowlist_required=required):
+            if isinstance(found, Noted):
+                notes.append(found)
+                continue
+            each = _listed(found, root, known, kept)
+            if each.skill is not None:
+                each = _placed(each, each.skill, by_name, by_skeleton)
+            if each.skill is not None and not each.shadowed_by:
+                each = _judged(each, each.skill, settings, trusts, bound, environment)
+                by_name[each.name] = by_skeleton[skeleton(each.name)] = each
+            listed.append(each)
+        if kept.keys() != known.keys() or any(kept[path] is not known[path] for path in kept):
+            cache.write(settings.cache, root.path, kept)
+    return Catalog(listed=tuple(listed), notes=tuple(notes), by_name=by_name)
+
+
+def _listed(
+    found: Found, root: Root, known: Mapping[str, cache.Cached], kept: dict[str, cache.Cached]
+) -> Listed:
+    """What the manifest says, from the cache where it is unchanged."""
+    if found.problem is not None or found.signature is None:
+        return Listed(
+            name=os.path.basename(found.folder),
+            folder=found.folder,
+            root=root,
+            manifest=found.manifest,
+            diagnostics=(found.problem,) if found.problem else (),
+        )
+    path = f"{found.folder}/{found.manifest}"
+    if found.data is None:
+        cached = known[path]
+    else:
+        cached = cache.Cached(found.signature, _compiled(found, found.data, root))
+    kept[path] = cached
+    compiled = cached.compiled
+    return Listed(
+        name=compiled.name,
+        folder=found.folder,
+        root=root,
+        manifest=found.manifest,
+        skill=compiled.skill,
+        diagnostics=compiled.diagnostics,
+        signature=found.signature,
+    )
+
+
+def _compiled(found: Found, data: bytes, root: Root) -> Compiled:
+    compiled = compile_skill(data, folder=os.path.basename(found.folder), manifest=found.manifest)
+    if compiled.skill is None:
+        return compiled
+    source = "bundled" if root.kind == "bundled" else "user" if root.kind == "user" else "workspace"
+    skill = msgspec.structs.replace(
+        compiled.skill, location=found.folder, manifest=found.manifest, source=source
+    )
+    return msgspec.structs.replace(compiled, skill=skill)
+
+
+def _placed(
+    each: Listed, skill: Skill, by_name: Mapping[str, Listed], by_skeleton: Mapping[str, Listed]
+) -> Listed:
+    """First wins; the second of the same name is kept visible, a look-alike of another name is refused."""
+    if (first := by_name.get(skill.name)) is not None:
+        return msgspec.structs.replace(each, shadowed_by=first.folder)
+    twin = by_skeleton.get(skeleton(skill.name))
+    if twin is None:
+        return each
+    problem = Diagnostic(
+        code="confusable_name",
+        severity="error",
+        message=f"the name {skill.name!r} is too easily taken for {twin.name!r} in {twin.folder}; rename one of them",
+    )
+    return msgspec.structs.replace(each, skill=None, diagnostics=(*each.diagnostics, problem))
+
+
+def _judged(
+    each: Listed,
+    skill: Skill,
+    settings: Settings,
+    trusts: Trusts,
+    bound: frozenset[str],
+    environment: Environment,
+) -> Listed:
+    """Whether the operator wants it, whether it is trusted, and whether the machine has what it needs."""
+    off = _switched_off(skill, each.root, settings)
+    if off:
+        return msgspec.structs.replace(each, skill=msgspec.structs.replace(skill, status="disabled", why=off))
+    stand = standing(
+        root=each.root,
+        folder=each.folder,
+        name=skill.name,
+        signature=each.signature,
+        trusts=trusts,
+        bound=bound,
+    )
+    if stand is not UNBOUND:
+        skill = msgspec.structs.replace(skill, status=stand.status, why=stand.why, digest=stand.digest)
+        each = msgspec.structs.replace(each, skill=skill)
+    missing = check(skill, environment)
+    return msgspec.structs.replace(each, missing=missing) if missing else each
+
+
+def _switched_off(skill: Skill, root: Root, settings: Settings) -> str:
+    wanted = settings.skills
+    entry = wanted.entries.get(skill.key or skill.name)
+    if reason := settings.held_roots.get(root.path):
+        return f"held back because {reason}"
+    if entry is not None and not entry.enabled:
+        return f"switched off by skills.entries.{skill.key or skill.name}.enabled"
+    if skill.name in wanted.disabled:
+        return "named in skills.disabled"
+    if wanted.allow is not None and skill.name not in wanted.allow:
+        return "not named in skills.allow"
+    if wanted.enabled is not None and skill.name not in wanted.enabled:
+        return "not named in skills.enabled"
+    return ""

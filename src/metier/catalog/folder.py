@@ -1,0 +1,139 @@
+"""Walk a skill's folder by descriptors, so that nobody can swap a folder for a link while we look.
+
+A file link that stays inside the folder is read through; everything else that is not a plain file is refused.
+"""
+
+import os
+import stat
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import Final, final
+
+from msgspec import Struct
+
+from metier.catalog.openfile import Signature, read_small, signature_of
+from metier.errors import BundleError
+from metier.model.diagnostic import Diagnostic
+
+MAX_FILES: Final = 5_000
+MAX_FILE_BYTES: Final = 33_554_432
+MAX_BYTES: Final = 268_435_456
+MAX_DEPTH: Final = 32
+PASSED_OVER: Final = frozenset({".git", ".hg", ".svn", "__pycache__"})
+"""Left out of the digest and of the snapshot alike: they change without the skill changing."""
+_FOLDER: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY
+
+
+@final
+class Entry(Struct, frozen=True):
+    """One file of the folder, while its parent is held open."""
+
+    path: str
+    """Relative, with forward slashes."""
+    status: os.stat_result
+    """Of the entry itself, not of what a link points to."""
+    parent: int
+    top: int
+
+    @property
+    def signature(self) -> Signature:
+        return signature_of(self.status)
+
+    def read(self, *, hard_links: bool) -> tuple[bytes, bool]:
+        """The content, and whether the owner may execute it.
+
+        Raises:
+            BundleError: when it is a link that leaves the folder, or not a file one can read.
+        """
+        if stat.S_ISLNK(self.status.st_mode):
+            found = self._through_link(hard_links=hard_links)
+        else:
+            name = self.path.rpartition("/")[2]
+            found = read_small(name, most=MAX_FILE_BYTES, hard_links=hard_links, folder=self.parent)
+        if isinstance(found, Diagnostic):
+            raise BundleError(
+                f"{self.path!r} cannot be taken: {found.message}", remedy="Mend or remove that file"
+            )
+        data, status = found
+        return data, bool(status.st_mode & stat.S_IXUSR)
+
+    def _through_link(self, *, hard_links: bool) -> tuple[bytes, os.stat_result] | Diagnostic:
+        target = os.readlink(self.path.rpartition("/")[2], dir_fd=self.parent)
+        path = os.path.normpath(os.path.join(os.path.dirname(self.path), target))
+        if os.path.isabs(target) or path.startswith(".."):
+            raise BundleError(
+                f"{self.path!r} is a link that leaves the skill's folder", remedy="Replace it by a copy"
+            )
+        *folders, name = path.split("/")
+        held = os.dup(self.top)
+        try:
+            for folder in folders:
+                inner = os.open(folder, _FOLDER, dir_fd=held)
+                os.close(held)
+                held = inner
+            return read_small(name, most=MAX_FILE_BYTES, hard_links=hard_links, folder=held)
+        except OSError as error:
+            raise BundleError(
+                f"{self.path!r} points to something that cannot be read: {error.strerror}"
+            ) from None
+        finally:
+            os.close(held)
+
+
+@contextmanager
+def entries(folder: str) -> Generator[Iterator[Entry]]:
+    """Every file below `folder`, in order, each readable while it is the current one.
+
+    Raises:
+        BundleError: when the folder is a link, too deep, too full or unreadable.
+    """
+    try:
+        top = os.open(folder, _FOLDER)
+    except OSError as error:
+        raise BundleError(
+            f"cannot open {folder}: {error.strerror}", remedy="It must be a folder, not a link"
+        ) from None
+    try:
+        yield _walk(top, top, "", 0, [0])
+    finally:
+        os.close(top)
+
+
+def _walk(top: int, parent: int, prefix: str, depth: int, count: list[int]) -> Iterator[Entry]:
+    if depth > MAX_DEPTH:
+        raise BundleError(
+            f"{prefix!r} lies more than {MAX_DEPTH} folders deep", remedy="Flatten the skill's folder"
+        )
+    for entry in _sorted(parent, prefix):
+        path = f"{prefix}{entry.name}"
+        if entry.name in PASSED_OVER:
+            continue
+        if not entry.name.isascii() and any("\ud800" <= char <= "\udfff" for char in entry.name):
+            raise BundleError(f"{path!r} is not a UTF-8 file name", remedy="Rename that file")
+        try:
+            if entry.is_dir(follow_symlinks=False):
+                inner = os.open(entry.name, _FOLDER, dir_fd=parent)
+                try:
+                    yield from _walk(top, inner, f"{path}/", depth + 1, count)
+                finally:
+                    os.close(inner)
+                continue
+            status = entry.stat(follow_symlinks=False)
+        except OSError as error:
+            raise BundleError(
+                f"cannot look at {path!r}: {error.strerror}", remedy="Make it readable"
+            ) from None
+        count[0] += 1
+        if count[0] > MAX_FILES:
+            raise BundleError(
+                f"more than {MAX_FILES:,} files", remedy="Move data and dependencies out of the skill"
+            )
+        yield Entry(path, status, parent, top)
+
+
+def _sorted(parent: int, prefix: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(parent) as listing:
+            return sorted(listing, key=lambda entry: entry.name)
+    except OSError as error:
+        raise BundleError(f"cannot look into {prefix or 'the folder'!r}: {error.strerror}") from None

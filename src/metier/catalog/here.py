@@ -1,0 +1,39 @@
+"""The catalog of this machine as it is now: environment, platform and trust store taken from where they are."""
+
+import os
+import sys
+
+from metier.catalog.catalog import Catalog, load
+from metier.catalog.requirements import Environment
+from metier.config.settings import Settings
+from metier.record.database import open_if_there
+from metier.record.trust import Trusts, TrustStore
+
+
+def environment_here(settings: Settings) -> Environment:
+    """What skills can find on this machine."""
+    return Environment(
+        path=os.environ.get("PATH", os.defpath),
+        env=dict(os.environ),
+        platform=sys.platform,
+        config=settings.config,
+        entries=settings.skills.entries,
+    )
+
+
+def catalog_here(settings: Settings) -> Catalog:
+    """Load the catalog; looking never creates any state.
+
+    Raises:
+        StateError: when there is a state database and it cannot be read.
+    """
+    return load(settings, trusts=trusts_here(settings), environment=environment_here(settings))
+
+
+def trusts_here(settings: Settings) -> Trusts:
+    """What is trusted on this machine; nothing when there is no state yet."""
+    database = open_if_there(settings.database)
+    if database is None:
+        return Trusts()
+    with database:
+        return TrustStore(database).all()

@@ -1,0 +1,127 @@
+"""Look at skill files anywhere, trusted or not, and say what they are worth here.
+
+Unlike discovery, which stops at a skill, this finds every manifest below a path. Its result is a stable,
+machine-readable form: programs rely on the field names.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from typing import Any, Final, Literal, final
+
+from msgspec import Struct
+
+from metier.catalog.bundle import measure
+from metier.catalog.openfile import read_small
+from metier.catalog.requirements import Environment, check
+from metier.dialects.frontmatter import MAX_BYTES
+from metier.dialects.skill_md import compile_skill
+from metier.errors import BundleError
+from metier.model.diagnostic import Diagnostic
+
+MAX_DEPTH: Final = 64
+
+
+@final
+class Linted(Struct, frozen=True, kw_only=True):
+    """What there is to say about one manifest."""
+
+    path: str
+    name: str
+    description: str
+    dialect: str | None
+    digest: str | None
+    """Of the whole bundle, as trust would bind it; null when the folder cannot become a snapshot."""
+    status: Literal["usable", "unavailable", "broken"]
+    diagnostics: tuple[Diagnostic, ...]
+    missing: tuple[dict[str, str], ...]
+    metadata: dict[str, Any] | None
+
+
+def lint(paths: tuple[str, ...], environment: Environment) -> Iterator[Linted]:
+    """Every manifest below `paths`, in order. A path that is a manifest itself counts too."""
+    for path in paths:
+        for manifest in _manifests(path):
+            yield _linted(manifest, environment) if isinstance(manifest, str) else manifest
+
+
+def _linted(path: str, environment: Environment) -> Linted:
+    folder, manifest = os.path.split(path)
+    folder_name = os.path.basename(os.path.abspath(folder))
+    found = read_small(path, most=MAX_BYTES)
+    if isinstance(found, Diagnostic):
+        return _broken(path, folder_name, found)
+    compiled = compile_skill(found[0], folder=folder_name, manifest=manifest)
+    diagnostics = list(compiled.diagnostics)
+    digest: str | None = None
+    try:
+        digest = measure(folder or ".", now_ns=time.time_ns()).digest
+    except BundleError as error:
+        diagnostics.append(Diagnostic(code="bundle_refused", severity="error", message=str(error)))
+    skill = compiled.skill
+    missing = check(skill, environment) if skill else ()
+    broken = skill is None or digest is None
+    return Linted(
+        path=path,
+        name=compiled.name,
+        description=compiled.description,
+        dialect=compiled.dialect,
+        digest=digest,
+        status="broken" if broken else "unavailable" if missing else "usable",
+        diagnostics=tuple(diagnostics),
+        missing=tuple({"type": error.type, "name": error.name, "message": str(error)} for error in missing),
+        metadata=compiled.metadata,
+    )
+
+
+def _broken(path: str, name: str, problem: Diagnostic) -> Linted:
+    return Linted(
+        path=path,
+        name=name,
+        description="",
+        dialect=None,
+        digest=None,
+        status="broken",
+        diagnostics=(problem,),
+        missing=(),
+        metadata=None,
+    )
+
+
+def _manifests(path: str) -> Iterator[str | Linted]:
+    """Paths of manifests below `path`; a folder that cannot be searched is reported in their place."""
+    if not os.path.isdir(path) or os.path.islink(path):
+        if os.path.isdir(path):
+            path = os.path.realpath(path)  # a link named by the person at the terminal is his own choice
+        else:
+            yield path
+            return
+    stack = [(path, 0)]
+    while stack:
+        folder, depth = stack.pop()
+        try:
+            with os.scandir(folder) as listing:
+                entries = sorted(listing, key=lambda entry: entry.name)
+        except OSError as error:
+            message = f"cannot look into this folder: {error.strerror}"
+            yield _broken(
+                folder,
+                os.path.basename(folder),
+                Diagnostic(code="unreadable", severity="error", message=message),
+            )
+            continue
+        below: list[tuple[str, int]] = []
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                below.append((entry.path, depth + 1))
+            elif entry.name.lower() == "skill.md":
+                yield entry.path
+        if below and depth >= MAX_DEPTH:
+            message = f"deeper than {MAX_DEPTH} folders; what lies below was not searched"
+            yield _broken(
+                folder,
+                os.path.basename(folder),
+                Diagnostic(code="depth_limit", severity="error", message=message),
+            )
+            continue
+        stack.extend(reversed(below))

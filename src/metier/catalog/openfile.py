@@ -1,0 +1,81 @@
+"""Open a file that a stranger may have prepared: no links, no devices, no waiting, no surprise in size."""
+
+import errno
+import os
+import stat
+from typing import Final, TypeAlias
+
+from metier.model.diagnostic import Diagnostic
+
+Signature: TypeAlias = tuple[int, int, int, int]
+"""Size, inode, mtime and ctime in nanoseconds: a file that still has these was not written to."""
+
+# O_NONBLOCK so that a FIFO or a device cannot hold us up before fstat unmasks it.
+_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+YOUNG_NS: Final = 2_000_000_000
+"""A file changed this recently may change again without a new timestamp, so nothing is remembered about it."""
+
+
+def signature_of(status: os.stat_result) -> Signature:
+    return (status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def is_young(signature: Signature, now_ns: int) -> bool:
+    """Whether the file was touched within the last two seconds, or claims to come from the future."""
+    return now_ns - max(signature[2], signature[3]) < YOUNG_NS
+
+
+def read_small(
+    path: str, *, most: int, hard_links: bool = False, folder: int | None = None
+) -> tuple[bytes, os.stat_result] | Diagnostic:
+    """The bytes of a regular file of at most `most` bytes, or why there are none.
+
+    Args:
+        hard_links: whether a second name for the file is acceptable.
+        folder: descriptor of the folder that `path` is relative to.
+    """
+    try:
+        descriptor = os.open(path, _FLAGS, dir_fd=folder)
+    except OSError as error:
+        return _cannot_open(path, error)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return _error("not_a_file", f"{os.path.basename(path)} is not a regular file, so it is not read")
+        if status.st_nlink > 1 and not hard_links:
+            return _error(
+                "hard_link",
+                f"{os.path.basename(path)} has a second name somewhere (hard link), so its content could change "
+                "from there; replace it by a copy",
+            )
+        if status.st_size > most:
+            return _error(
+                "too_large",
+                f"{os.path.basename(path)} has {status.st_size:,} bytes; at most {most:,} are read",
+            )
+        data = os.read(descriptor, most + 1)
+        if len(data) < status.st_size:  # an interrupted or chunked read; the usual file arrives at once
+            while part := os.read(descriptor, most + 1 - len(data)):
+                data += part
+        if len(data) > most:
+            return _error("too_large", f"{os.path.basename(path)} grew past {most:,} bytes while it was read")
+        return data, status
+    except OSError as error:
+        return _error("unreadable", f"cannot read {os.path.basename(path)}: {error.strerror}")
+    finally:
+        os.close(descriptor)
+
+
+def _cannot_open(path: str, error: OSError) -> Diagnostic:
+    name = os.path.basename(path)
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return _error("missing", f"there is no {name}")
+    if error.errno == errno.ELOOP:
+        return _error("link", f"{name} is a symbolic link; put the file itself there")
+    if error.errno in (errno.ENXIO, errno.ENODEV, errno.EOPNOTSUPP):
+        return _error("not_a_file", f"{name} is not a regular file, so it is not read")
+    return _error("unreadable", f"cannot open {name}: {error.strerror}")
+
+
+def _error(code: str, message: str) -> Diagnostic:
+    return Diagnostic(code=code, severity="error", message=message)

@@ -1,0 +1,217 @@
+"""YAML without its traps: JSON types only, every key once, no tags, no anchors, no depth, nothing raised.
+
+The parser underneath follows tags and anchors without a word, and stumbles over characters that other YAML
+readers take. Both are met by masking: characters are swapped for private ones before parsing and swapped back
+in the result, so it is always the same parser that decides what is text and what is not.
+"""
+
+import re
+from typing import Final, Self, final
+
+import msgspec
+from msgspec import Struct
+from ryaml import loads  # pyright: ignore[reportPrivateImportUsage]
+
+from metier.dialects.scalars import text
+from metier.model.digest import Json
+from metier.model.text import one_line
+
+_MASK: Final = 0x100000
+_TAGS: Final = {ord("!"): _MASK + ord("!")}
+_PROPERTIES: Final = {ord(sign): _MASK + ord(sign) for sign in "!&*"}
+_PROPERTY: Final = re.compile(r"(?:^|[:\-?,\[{])[ \t]*[!&*]", re.MULTILINE)
+_LINE_BREAKS: Final = re.compile("[\x85\u2028\u2029]")
+_PRIVATE: Final = "[\U00100000-\U0010ffff]"
+_UNREADABLE: Final = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff]"
+_ESCAPE: Final = (
+    r"\\\\|\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+)
+
+
+@final
+class Trouble(Struct, frozen=True, kw_only=True):
+    """Why a text is not accepted, or what had to be changed in it."""
+
+    code: str
+    message: str
+    line: int | None = None
+    final: bool = False
+    """No more lenient way of reading may be tried."""
+
+    @classmethod
+    def twice(cls, key: str, line: int | None) -> Self:
+        message = f'"{one_line(key, 60)}" is given twice; which one counts cannot be known, remove one'
+        return cls(code="duplicate_key", message=message, line=line, final=True)
+
+    def moved(self, lines: int) -> "Trouble":
+        """The same, seen from a text that begins `lines` earlier."""
+        return self if self.line is None else msgspec.structs.replace(self, line=self.line + lines)
+
+
+def load(block: str) -> tuple[dict[str, Json] | Trouble, list[Trouble]]:
+    """The map that `block` holds, or what is wrong with it; and what had to be changed on the way."""
+    try:
+        if block.isascii() or not _LINE_BREAKS.search(block):
+            tree: Json = loads(block)
+        else:
+            tree = _load_masked(block)
+    except ValueError as error:
+        trouble = _trouble(block, str(error))
+        if trouble.final:
+            return trouble, []
+        try:
+            tree = _load_masked(block)
+        except ValueError:
+            return trouble, []
+    if tree is None:
+        return {}, []
+    if type(tree) is not dict:
+        message = "the frontmatter is not a list of `key: value` lines; write name: and description:"
+        return Trouble(code="not_a_map", message=message, line=1), []
+    if ("*" in block or "&" in block or "!" in block) and _PROPERTY.search(block):
+        found = _property(block, tree)
+        if found is not None:
+            return found, []
+    return (tree, []) if _is_json(tree) else _as_json(block, tree)
+
+
+def _load_masked(block: str) -> Json:
+    """Parse a text with characters or escapes that the parser refuses although they are harmless."""
+    if re.search(_PRIVATE, block):
+        raise ValueError("its own private characters could not be told from ours")
+    return _unmasked(loads(_readable(block)))
+
+
+def _readable(block: str) -> str:
+    whole = re.sub(_ESCAPE, _joined, block)
+    return re.sub(_UNREADABLE, lambda found: chr(_MASK + ord(found[0])), whole)
+
+
+def _joined(found: re.Match[str]) -> str:
+    """The character that a pair of escapes stands for; half a pair stands for none."""
+    if found[0] == "\\\\":
+        return found[0]
+    if found[1] is None:
+        return "\ufffd"
+    return chr(0x10000 + ((int(found[1], 16) - 0xD800) << 10) + int(found[2], 16) - 0xDC00)
+
+
+def _unmasked(value: Json) -> Json:
+    if isinstance(value, str):
+        if value.isascii():
+            return value
+        return re.sub(_PRIVATE, lambda found: chr(ord(found[0]) - _MASK), value)
+    if isinstance(value, list):
+        return [_unmasked(item) for item in value]
+    if isinstance(value, dict):
+        return {_unmasked(key): _unmasked(item) for key, item in value.items()}  # pyright: ignore[reportReturnType]
+    return value
+
+
+def _property(block: str, tree: Json) -> Trouble | None:
+    """A tag, anchor or alias: a sign that, masked, no longer comes back in the same place of the result."""
+    if not re.search(_PRIVATE, block) and _same(block.translate(_PROPERTIES), tree):
+        return None
+    if not _same(block.translate(_TAGS), tree):
+        sign, code = "!", "yaml_tag"
+        message = "YAML tags (!…) ask a reader to build objects and are not accepted; remove the tag or quote the text"
+    else:
+        sign, code = "[&*]", "yaml_anchor"
+        message = (
+            "YAML anchors and aliases (&… and *…) are not accepted; write the value out or quote the text"
+        )
+    place = re.search(rf"(?m)(?:^|[:\-?,\[{{])[ \t]*{sign}", block)
+    line = block.count("\n", 0, place.end()) + 1 if place else None
+    return Trouble(code=code, message=message, line=line, final=True)
+
+
+def _same(masked: str, tree: Json) -> bool:
+    for spelled in (masked, _readable(masked)):
+        try:
+            # repr, because NaN is not equal to itself and 1 is equal to True
+            return repr(_unmasked(loads(spelled))) == repr(tree)
+        except ValueError:
+            continue
+    return False
+
+
+def _is_json(value: Json) -> bool:
+    """Whether nothing but JSON is in there, which is nearly always so."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if type(key) is not str or (type(item) is not str and not _is_json(item)):
+                return False
+        return True
+    if isinstance(value, list):
+        return all(type(item) is str or _is_json(item) for item in value)
+    return not isinstance(value, float) or value - value == 0
+
+
+class _GivenTwice(Exception):
+    """Two keys of one map are the same once they are text."""
+
+
+def _as_json(block: str, tree: Json) -> tuple[dict[str, Json] | Trouble, list[Trouble]]:
+    """The same with text where JSON has no word for it: keys that are no strings, numbers without end."""
+    odd: list[str] = []
+    try:
+        fields = _plain(tree, odd)
+    except _GivenTwice as error:
+        return Trouble.twice(str(error), None), []
+    one_key = {"0", "1", "true", "false"}.intersection(odd)  # to the parser 1, 1.0 and true are one key
+    if one_key and re.search(r"(?mi)(?:^|[\s{,])(?:true|false|[+-]?\d+\.0*)[ \t]*:", block):
+        return Trouble.twice(min(one_key), None), []
+    shown = ", ".join(one_line(each, 20) for each in odd[:5])
+    message = f"keys and numbers that JSON does not know were read as text ({shown}); put them in quotes"
+    return (fields if isinstance(fields, dict) else {}), [Trouble(code="not_json", message=message)]
+
+
+def _plain(value: Json, odd: list[str]) -> Json:
+    if isinstance(value, list):
+        return [_plain(item, odd) for item in value]
+    if isinstance(value, dict):
+        plain: dict[str, Json] = {}
+        for key, item in value.items():
+            name = text(key)
+            if type(key) is not str:
+                odd.append(name)
+            if name in plain:
+                raise _GivenTwice(name)
+            plain[name] = _plain(item, odd)
+        return plain
+    if isinstance(value, float) and value - value != 0:
+        odd.append(text(value))
+        return text(value)
+    return value
+
+
+_FINAL: Final = (
+    ("recursion limit", "is nested deeper than 128 levels"),
+    ("repetition limit", "repeats itself too often"),
+)
+
+
+def _trouble(block: str, message: str) -> Trouble:
+    """What the parser said, in our words where it refused for safety."""
+    found = re.search(r"\bat line (\d+)", message)
+    line = int(found[1]) if found else None
+    for said, reason in _FINAL:
+        if said in message:
+            return Trouble(
+                code="yaml_too_deep", message=f"the frontmatter {reason}; make it flat", line=line, final=True
+            )
+    if twice := re.search(r'duplicate entry with key "?(.*?)"?(?: at line \d+ column \d+)?$', message):
+        return Trouble.twice(twice[1], _second_line(block, twice[1]) or line)
+    last = block.count("\n") or 1
+    bare = re.sub(r",? (?:while [^,]*? )?at (?:line|position) \d+(?: column \d+)?", "", message)
+    return Trouble(
+        code="yaml_invalid",
+        message=f"it is not valid YAML ({one_line(bare, 160)})",
+        line=None if line is None else min(line, last),
+    )
+
+
+def _second_line(block: str, key: str) -> int | None:
+    """Where `key` stands for the second time."""
+    at = [n for n, line in enumerate(block.split("\n"), 1) if line.strip(" \t-\"'{").startswith(key)]
+    return at[1] if len(at) > 1 else None

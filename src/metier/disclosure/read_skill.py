@@ -1,0 +1,78 @@
+"""`read_skill`: a skill's instructions, then single files of it, always from the snapshot of what was trusted."""
+
+from typing import Final
+
+from metier.catalog.bundle import Snapshot
+from metier.dialects import frontmatter
+from metier.disclosure.content import skill_content
+from metier.model.entry import Operation
+from metier.model.outcome import Completed, Failed
+from metier.model.permission import BASE_DIR, PermissionSet
+from metier.model.skill import Skill, Tool
+
+MAX_FILE_BYTES: Final = 262_144
+
+TOOL: Final = Tool(
+    name="read_skill",
+    description=(
+        "Read a skill before you use it. With `name` alone: its instructions and the list of its files. "
+        "With `path` too: one of those files."
+    ),
+    parameters={
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "minLength": 1, "maxLength": 200, "description": "Name of the skill"},
+            "path": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 1024,
+                "description": "One of the files the skill lists, for example references/api.md",
+            },
+        },
+        "required": ["name"],
+        "additionalProperties": False,
+    },
+    returns={"type": "string"},
+    subject="name",
+    effect="read",
+    risk="low",
+    minimum_trust="observe",
+    permissions=PermissionSet(reads=frozenset({BASE_DIR})),
+    entry=Operation(module="skills", operation="read"),
+)
+
+
+def read_skill(call_id: str, skill: Skill, snapshot: Snapshot, path: str | None) -> Completed | Failed:
+    """The instructions of `skill`, or the file `path` of it."""
+    wanted = skill.manifest if path is None else path.removeprefix(f"{base_dir(skill)}/").removeprefix("./")
+    data = snapshot.read(wanted)
+    if data is None:
+        names = ", ".join(file.path for file in snapshot.files[:20])
+        return Failed(
+            call_id=call_id,
+            code="not_found",
+            message=f"skill {skill.name!r} has no file {wanted!r}; it has: {names}",
+        )
+    if len(data) > MAX_FILE_BYTES and path is not None:
+        return Failed(
+            call_id=call_id,
+            code="too_large",
+            message=f"{wanted!r} has {len(data):,} bytes; at most {MAX_FILE_BYTES:,} are shown",
+        )
+    if path is not None:
+        try:
+            return Completed(call_id=call_id, value=data.decode("utf-8"))
+        except UnicodeDecodeError:
+            return Failed(
+                call_id=call_id, code="not_text", message=f"{wanted!r} is not text and cannot be shown"
+            )
+    resources = [file.path for file in snapshot.files if file.path != skill.manifest]
+    body = frontmatter.body(data)
+    return Completed(call_id=call_id, value=skill_content(skill, body, resources, base_dir=base_dir(skill)))
+
+
+def base_dir(skill: Skill) -> str:
+    """How a skill's folder is called towards a model: a name that `read_skill` understands, no path of this machine."""
+    from urllib.parse import quote
+
+    return f"skill://{quote(skill.name, safe='')}"

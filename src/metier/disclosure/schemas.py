@@ -1,0 +1,148 @@
+"""Tools in the shapes that providers expect, under names that providers accept.
+
+Only tools for models appear. An outward name is made from the internal one alone, so it is the same in every
+process; the way back is a table and never a guess. Two tools that would share an outward name, or differ in
+case only, are a problem for the second: it is not shown, and `Names.problems` says so.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final, Literal, TypeAlias, assert_never, final
+
+from msgspec import Struct, to_builtins
+
+from metier.model.diagnostic import Diagnostic
+from metier.model.digest import Json, digest_bytes
+from metier.model.skill import Tool
+from metier.model.text import one_line, visible
+
+Shape: TypeAlias = Literal["openai", "openai_responses", "anthropic", "mcp"]
+
+DESCRIPTION_LIMIT: Final = 1_024
+OUTWARD_LIMIT: Final = 64
+
+_OUTWARD: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_OTHER: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_HASH: Final = 8
+
+
+def outward(name: str) -> str:
+    """The name a provider is told: `.` and `/` become `__`; what does not fit ends in a hash of the whole name."""
+    plain = name.replace(".", "__").replace("/", "__")
+    if _OUTWARD.fullmatch(plain):
+        return plain
+    hashed = digest_bytes(name.encode("utf-8", "surrogatepass")).removeprefix("sha256:")[:_HASH]
+    return f"{_OTHER.sub('_', plain)[: OUTWARD_LIMIT - _HASH - 1]}_{hashed}"
+
+
+@final
+class Names(Struct, frozen=True, kw_only=True):
+    """The two-way table between internal and outward names of the tools a model may see."""
+
+    outward: dict[str, str]
+    internal: dict[str, str]
+    problems: tuple[Diagnostic, ...] = ()
+
+    @classmethod
+    def of(cls, tools: Iterable[Tool]) -> "Names":
+        """The table for `tools` in their order; the first to take a name keeps it."""
+        outwards: dict[str, str] = {}
+        internal: dict[str, str] = {}
+        folded: dict[str, str] = {}
+        problems: list[Diagnostic] = []
+        for tool in tools:
+            if tool.audience != "model":
+                continue
+            name = outward(tool.name)
+            holder = folded.setdefault(name.lower(), tool.name)
+            if name in internal or holder != tool.name:
+                problems.append(_taken(tool.name, name, holder))
+            else:
+                outwards[tool.name] = name
+                internal[name] = tool.name
+        return cls(outward=outwards, internal=internal, problems=tuple(problems))
+
+
+def _taken(tool: str, name: str, holder: str) -> Diagnostic:
+    return Diagnostic(
+        code="tool_name_taken",
+        severity="error",
+        message=(
+            f"tool {one_line(tool, 200)!r} is not shown to models: its outward name {name!r} is taken by"
+            f" {one_line(holder, 200)!r}. Rename one of them"
+        ),
+    )
+
+
+def shaped(tools: Iterable[Tool], shape: Shape) -> list[dict[str, Json]]:
+    """The tools a model may see, as the given provider's API takes them."""
+    tools = list(tools)
+    names = Names.of(tools).outward
+    found: list[dict[str, Json]] = []
+    for tool in tools:
+        name = names.pop(tool.name, None) if tool.audience == "model" else None
+        if name is not None:
+            found.append(_one(tool, name, shape))
+    return found
+
+
+def openai(tools: Iterable[Tool]) -> list[dict[str, Json]]:
+    """For `chat.completions`."""
+    return shaped(tools, "openai")
+
+
+def openai_responses(tools: Iterable[Tool]) -> list[dict[str, Json]]:
+    """For OpenAI's Responses API."""
+    return shaped(tools, "openai_responses")
+
+
+def anthropic(tools: Iterable[Tool]) -> list[dict[str, Json]]:
+    """For Anthropic's Messages API."""
+    return shaped(tools, "anthropic")
+
+
+def mcp(tools: Iterable[Tool]) -> list[dict[str, Json]]:
+    """For the answer to MCP's `tools/list`."""
+    return shaped(tools, "mcp")
+
+
+def _one(tool: Tool, name: str, shape: Shape) -> dict[str, Json]:
+    about = _description(tool.description)
+    schema = _schema(tool.parameters)
+    match shape:
+        case "openai":
+            return {
+                "type": "function",
+                "function": {"name": name, "description": about, "parameters": schema},
+            }
+        case "openai_responses":
+            # Said aloud, because this API takes silence for strict, which refuses most schemas.
+            strict = False
+            return {
+                "type": "function",
+                "name": name,
+                "description": about,
+                "parameters": schema,
+                "strict": strict,
+            }
+        case "anthropic":
+            return {"name": name, "description": about, "input_schema": schema}
+        case "mcp":
+            shown: dict[str, Json] = {"name": name, "description": about, "inputSchema": schema}
+            # Clients before 2026-07-28 refuse an output schema that is not an object's.
+            if tool.returns is not None and tool.returns.get("type") == "object":
+                shown["outputSchema"] = to_builtins(tool.returns)
+            shown["annotations"] = {"readOnlyHint": tool.effect == "read"}
+            return shown
+        case _:
+            assert_never(shape)
+
+
+def _description(text: str) -> str:
+    text = visible(text)
+    return text if len(text) <= DESCRIPTION_LIMIT else text[: DESCRIPTION_LIMIT - 1].rstrip() + "…"
+
+
+def _schema(parameters: dict[str, Json]) -> dict[str, Json]:
+    """A copy, so that whoever changes it does not change what calls are checked against."""
+    return {"type": "object", "properties": {}, **to_builtins(parameters)}

@@ -1,0 +1,127 @@
+"""The command line. Only what every command needs is imported here: `metier --help` must come at once."""
+
+import sys
+from typing import Any, Final, final
+
+import click
+
+from metier import __version__
+from metier.doors.cli import exits
+from metier.errors import MetierError
+from metier.model.text import one_line, visible
+
+_COMMANDS: Final = {
+    "skills": ("metier.doors.cli.skills", "List, inspect, check, lint, write and trust skills."),
+    "prompt": ("metier.doors.cli.prompt", "Print the text that tells a model which skills there are."),
+    "tools": ("metier.doors.cli.call", "Print the tools a model can call, in a provider's shape."),
+    "call": ("metier.doors.cli.call", "Call a tool through the whole gate."),
+    "audit": ("metier.doors.cli.audit", "Read and verify the record of what happened."),
+    "completion": ("metier.doors.cli.completion", "Print the completion script for a shell."),
+}
+
+
+@final
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are run, and that knows what was probably meant."""
+
+    def __init__(
+        self, *args: Any, commands_in: dict[str, tuple[str, str]] | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self._lazy = commands_in or {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*self._lazy, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._lazy:
+            return super().get_command(ctx, cmd_name)
+        from importlib import import_module
+
+        return getattr(import_module(self._lazy[cmd_name][0]), f"{cmd_name}_command")
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if not self._lazy:
+            super().format_commands(ctx, formatter)
+            return
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in self._lazy.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], self.list_commands(ctx), n=1)
+            if near:
+                message = f"There is no command {one_line(args[0], 60)!r}. Did you mean {near[0]!r}?"
+                raise click.UsageError(message, ctx) from error
+            raise
+
+
+@click.group(
+    cls=LazyGroup,
+    commands_in=_COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit status: 0 fine, 1 problem found, 2 usage, 3 refused, 4 waiting for approval, 5 set-up, 70 our fault.",
+)
+@click.option(
+    "--config", metavar="FILE", help="The operator's configuration instead of ~/.metier/metier.toml."
+)
+@click.option(
+    "--root", "roots", metavar="DIR", multiple=True, help="Look for skills here first. May be repeated."
+)
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Say on standard error what is done and how long it takes."
+)
+@click.option("--log-file", metavar="FILE", envvar="METIER_LOG_FILE", help="Append the same to a file.")
+@click.version_option(__version__, prog_name="metier")
+@click.pass_context
+def metier(
+    ctx: click.Context, config: str | None, roots: tuple[str, ...], verbose: bool, log_file: str | None
+) -> None:
+    """Run agent skills: see what there is, what each may do, and call them through one gate.
+
+    Start with `metier skills list`. Nothing leaves this machine.
+    """
+    ctx.obj = {"config": config, "roots": roots}
+    if verbose or log_file:
+        from metier.doors.cli.logs import start
+
+        start(verbose=verbose, file=log_file)
+
+
+def main() -> None:
+    """Entry point of the `metier` command. No traceback reaches a user."""
+    try:
+        sys.exit(metier(standalone_mode=False) or exits.OK)
+    except click.Abort:
+        click.echo("Stopped.", err=True)
+        sys.exit(130)
+    except click.ClickException as error:
+        click.echo(f"metier: {visible(error.format_message())}", err=True)
+        sys.exit(exits.USAGE)
+    except MetierError as error:
+        click.echo(f"metier: {visible(str(error))}", err=True)
+        sys.exit(exits.SETUP)
+    except BrokenPipeError:
+        # The reader went away (`metier … | head`); Python would complain again while closing the stream.
+        import os
+
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception as error:  # noqa: BLE001  the last line of defence of this door
+        from metier.doors.cli.logs import fault
+
+        where = fault()
+        click.echo(
+            f"metier: internal error ({type(error).__name__}: {one_line(str(error), 200)}). "
+            f"This is a fault of Metier, not yours. Details: {where}",
+            err=True,
+        )
+        sys.exit(exits.FAULT)

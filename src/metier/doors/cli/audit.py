@@ -1,0 +1,87 @@
+"""`metier audit …`."""
+
+import click
+import msgspec
+
+from metier.doors.cli import exits
+from metier.doors.cli.opening import settings_of
+from metier.model.text import one_line
+from metier.record.audit import AuditLog
+from metier.record.chain import Record
+from metier.record.database import open_if_there
+from metier.record.verify import verify
+
+
+@click.group("audit")
+def audit_command() -> None:
+    """Read and verify the record of what happened."""
+
+
+@audit_command.command("tail")
+@click.option(
+    "-n", "--lines", default=20, show_default=True, type=click.IntRange(1, 100_000), help="How many records."
+)
+@click.option("--call", "call_id", metavar="ID", help="Only records of this call.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@click.pass_context
+def tail_command(ctx: click.Context, lines: int, call_id: str | None, as_json: bool) -> None:
+    """Print the newest records, newest last."""
+    database = open_if_there(settings_of(ctx).database)
+    records: list[Record] = []
+    if database is not None:
+        with database:
+            records = AuditLog(database).tail(lines, call_id=call_id)
+    if not records:
+        click.echo("Nothing was recorded yet.", err=True)
+    for record in records:
+        click.echo(msgspec.json.encode(record).decode("utf-8") if as_json else _line(record))
+
+
+def _line(record: Record) -> str:
+    subject = " ".join(part for part in (record.tool, record.skill) if part)
+    reasons = f" ({'; '.join(record.reasons)})" if record.reasons else ""
+    code = f" {record.code}" if record.code else ""
+    return one_line(
+        f"{record.seq:>6} {record.at} {record.event}{code}: {subject} by {record.principal}{reasons}", 400
+    )
+
+
+@audit_command.command("verify")
+@click.option(
+    "--expect", metavar="COUNT:HASH", help="A head kept elsewhere, as printed by an earlier verify."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def verify_command(ctx: click.Context, expect: str | None, as_json: bool) -> None:
+    """Check that no record was changed, removed, swapped or cut off. Exit status 1 when one was."""
+    expected: tuple[int, str] | None = None
+    if expect is not None:
+        count, _, head = expect.partition(":")
+        if not count.isdigit() or len(head) != 64:
+            raise click.UsageError("--expect takes COUNT:HASH, as an earlier verify printed it.")
+        expected = (int(count), head)
+    path = settings_of(ctx).database
+    database = open_if_there(path)
+    if database is None:
+        if expected is not None:
+            click.echo(
+                f"There is no record at {path}, but one of {expected[0]} entries is expected.", err=True
+            )
+            ctx.exit(exits.PROBLEM)
+        click.echo("Nothing was recorded yet.", err=True)
+        return
+    with database:
+        found = verify(database, expected=expected)
+    if as_json:
+        click.echo(msgspec.json.encode(found).decode("utf-8"))
+    elif found.ok:
+        click.echo(f"✓ {found.records} records, nothing changed. Head: {found.records}:{found.head}")
+        if found.open_intents:
+            click.echo(
+                f"! {len(found.open_intents)} calls began and have no outcome: {list(found.open_intents)}"
+            )
+    else:
+        place = f"record {found.first_bad}" if found.first_bad is not None else "the record"
+        click.echo(f"✗ {place}: {one_line(found.problem)}", err=True)
+    if not found.ok:
+        ctx.exit(exits.PROBLEM)

@@ -1,0 +1,82 @@
+"""`metier call` and `metier tools`."""
+
+import sys
+from typing import get_args
+
+import anyio
+import click
+import msgspec
+
+from metier.config.settings import Settings
+from metier.disclosure.schemas import Shape
+from metier.doors.cli import exits
+from metier.doors.cli.opening import settings_of
+from metier.model import strictjson
+from metier.model.digest import Json
+from metier.model.outcome import Completed, Failed, Outcome, Pending, Refused
+from metier.model.text import visible
+from metier.runtime import at_terminal
+
+
+@click.command("call")
+@click.argument("tool")
+@click.argument("arguments", default="{}", metavar="[JSON]")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole outcome as one JSON object.")
+@click.pass_context
+def call_command(ctx: click.Context, tool: str, arguments: str, as_json: bool) -> None:
+    """Call TOOL with the JSON object JSON (`-` reads it from standard input), as an agent would.
+
+    Example: metier call read_skill '{"name": "writing-skills"}'
+    """
+    try:
+        given = strictjson.loads(
+            sys.stdin.buffer.read(strictjson.MAX_BYTES + 1) if arguments == "-" else arguments
+        )
+    except ValueError as error:
+        raise click.UsageError(f"The arguments are not strict JSON: {error}.") from None
+    outcome = anyio.run(_call, settings_of(ctx), tool, given)
+    if as_json:
+        click.echo(msgspec.json.encode(outcome).decode("utf-8"))
+    else:
+        _show(outcome)
+    ctx.exit(
+        {Completed: exits.OK, Failed: exits.PROBLEM, Refused: exits.REFUSED, Pending: exits.PENDING}[
+            type(outcome)
+        ]
+    )
+
+
+async def _call(settings: Settings, tool: str, arguments: Json) -> Outcome:
+    async with at_terminal(settings) as runtime:
+        return await runtime.call(tool, arguments)
+
+
+def _show(outcome: Outcome) -> None:
+    match outcome:
+        case Completed(value=str() as text):
+            click.echo(visible(text))
+        case Completed(value=value):
+            click.echo(msgspec.json.format(msgspec.json.encode(value), indent=1).decode("utf-8"))
+        case Refused(code=code, reasons=reasons, remedy=remedy):
+            said = "\n".join(f"  {visible(reason)}" for reason in reasons)
+            click.echo(
+                f"Refused ({code}); nothing ran.\n{said}" + (f"\n  → {visible(remedy)}" if remedy else ""),
+                err=True,
+            )
+        case Failed(code=code, message=message):
+            click.echo(f"Failed ({code}): {visible(message)}", err=True)
+        case Pending(approval_id=approval, reasons=reasons):
+            click.echo(f"Waiting for approval {approval}: {visible('; '.join(reasons))}", err=True)
+
+
+@click.command("tools")
+@click.option("--as", "shape", type=click.Choice(list(get_args(Shape))), default="openai", show_default=True)
+@click.pass_context
+def tools_command(ctx: click.Context, shape: Shape) -> None:
+    """Print the tools a model can call, as JSON in a provider's shape."""
+
+    async def tools() -> list[dict[str, Json]]:
+        async with at_terminal(settings_of(ctx)) as runtime:
+            return runtime.tools(shape)
+
+    click.echo(msgspec.json.format(msgspec.json.encode(anyio.run(tools)), indent=1).decode("utf-8"))

@@ -1,0 +1,47 @@
+"""`metier skills lint`."""
+
+import os
+
+import click
+import msgspec
+
+from metier.catalog.here import environment_here
+from metier.catalog.lint import Linted, lint
+from metier.doors.cli import exits, words
+from metier.doors.cli.opening import settings_of
+from metier.model.text import one_line
+
+
+@click.command("lint")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array, one object for every SKILL.md.")
+@click.pass_context
+def lint_command(ctx: click.Context, paths: tuple[str, ...], as_json: bool) -> None:
+    """Check every SKILL.md below each PATH, whatever is trusted or allowed.
+
+    Exit status 1 when one is broken.
+    """
+    for path in paths:
+        if not os.path.lexists(path):
+            raise click.UsageError(f"There is no {one_line(path)!r}.")
+    results = list(lint(paths, environment_here(settings_of(ctx))))
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(results), indent=1).decode("utf-8"))
+    else:
+        for each in results:
+            _show(each)
+        states = [each.status for each in results]
+        words_ = ", ".join(f"{states.count(state)} {state}" for state in ("usable", "unavailable", "broken"))
+        click.echo(f"{len(results)} skills: {words_}." if results else "No SKILL.md found.", err=True)
+    if any(each.status == "broken" for each in results):
+        ctx.exit(exits.PROBLEM)
+
+
+def _show(each: Linted) -> None:
+    mark = {"usable": "✓", "unavailable": "·", "broken": "✗"}[each.status]
+    click.echo(f"{mark} {one_line(each.path)}: {each.status}")
+    for missing in each.missing:
+        click.echo(f"    {one_line(missing['message'])}")
+    for found in each.diagnostics:
+        if found.severity != "info":
+            click.echo(f"    {words.finding(found)}")

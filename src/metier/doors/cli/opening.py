@@ -1,0 +1,50 @@
+"""What most commands start with: the settings and the catalog, read once."""
+
+from typing import Any
+
+import click
+
+from metier.catalog.catalog import Catalog, Listed
+from metier.catalog.here import catalog_here
+from metier.config.load import load
+from metier.config.settings import Settings
+from metier.model.text import one_line
+
+
+def settings_of(ctx: click.Context) -> Settings:
+    """The configuration this command line asks for."""
+    given: dict[str, Any] = ctx.find_root().obj
+    settings = load(config=given["config"], roots=given["roots"])
+    for warning in settings.warnings:
+        click.echo(f"metier: {one_line(warning)}", err=True)
+    return settings
+
+
+def catalog_of(ctx: click.Context) -> tuple[Settings, Catalog]:
+    """Settings and catalog."""
+    settings = settings_of(ctx)
+    for root in ctx.find_root().obj["roots"]:
+        import os
+
+        if not os.path.isdir(root):
+            raise click.UsageError(f"There is no folder {one_line(root)!r} to look for skills in.")
+    return settings, catalog_here(settings)
+
+
+def named(catalog: Catalog, name: str) -> Listed:
+    """The skill of this name, also one that is broken."""
+    found = catalog.get(name) or next((each for each in catalog.listed if each.name == name), None)
+    if found is not None:
+        return found
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, [each.name for each in catalog.listed], n=1)
+    hint = f"Did you mean {near[0]!r}?" if near else "`metier skills list` shows all of them."
+    raise click.UsageError(f"There is no skill {one_line(name, 80)!r}. {hint}")
+
+
+def complete_skill(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Names of skills, for shell completion."""
+    ctx.find_root().ensure_object(dict)
+    catalog = catalog_here(load())
+    return sorted(name for name in catalog.by_name if name.startswith(incomplete))

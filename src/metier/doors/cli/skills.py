@@ -1,0 +1,22 @@
+"""`metier skills …`: the group; each command lives in a file of its own and is imported when it is run."""
+
+from typing import Final
+
+import click
+
+from metier.doors.cli import LazyGroup
+
+_COMMANDS: Final = {
+    "list": ("metier.doors.cli.listing", "Show all skills: usable or not, emoji, name, description."),
+    "info": ("metier.doors.cli.info", "Show everything about one skill."),
+    "check": ("metier.doors.cli.check", "Say for every skill why it is missing, and what to do."),
+    "lint": ("metier.doors.cli.lint", "Check skill files anywhere, trusted or not."),
+    "new": ("metier.doors.cli.new", "Write a new skill that works."),
+    "trust": ("metier.doors.cli.trust", "Look at a skill and trust it as it is now."),
+    "untrust": ("metier.doors.cli.trust", "Take back the trust in a skill."),
+}
+
+
+@click.group("skills", cls=LazyGroup, commands_in=_COMMANDS)
+def skills_command() -> None:
+    """List, inspect, check, lint, write and trust skills."""

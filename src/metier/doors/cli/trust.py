@@ -1,0 +1,125 @@
+"""`metier skills trust` and `untrust`: the operator's word, given at a terminal and recorded."""
+
+import time
+
+import click
+
+from metier.catalog.bundle import BundleStore
+from metier.catalog.catalog import Listed
+from metier.catalog.hold import bind, declared_by
+from metier.config.settings import Settings
+from metier.doors.cli import exits, words
+from metier.doors.cli.opening import catalog_of, complete_skill, named
+from metier.doors.cli.owner import owner
+from metier.doors.cli.review import review
+from metier.errors import BundleError
+from metier.model.call import Bytes
+from metier.model.text import one_line
+from metier.record.database import Database
+from metier.record.trust import TrustStore
+
+
+@click.command("trust")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_skill)
+@click.option("--all", "everything", is_flag=True, help="Every skill that waits for it.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array; needs --yes.")
+@click.pass_context
+def trust_command(
+    ctx: click.Context, names: tuple[str, ...], everything: bool, yes: bool, as_json: bool
+) -> None:
+    """Show what each skill may do and what changed, then trust it exactly as it is now.
+
+    From then on other bytes hold it back until you trust it again.
+    """
+    settings, catalog = catalog_of(ctx)
+    if bool(names) == everything:
+        raise click.UsageError("Name the skills to trust, or say --all.")
+    if as_json and not yes:
+        raise click.UsageError("--json cannot ask, so it needs --yes.")
+    waiting = [each for each in catalog.by_name.values() if each.shown == "pending_approval"]
+    chosen = waiting if everything else [named(catalog, name) for name in names]
+    results: list[dict[str, str]] = []
+    for each in chosen:
+        problem = _trust(each, settings, ask=not yes, quiet=as_json)
+        results.append({"name": each.name, "problem": problem})
+        if problem and not as_json:
+            click.echo(f"✗ {one_line(each.name, 80)}: {one_line(problem)}", err=True)
+    if as_json:
+        import json
+
+        click.echo(json.dumps(results, ensure_ascii=False))
+    elif not chosen:
+        click.echo("No skill waits to be trusted.")
+    if any(result["problem"] for result in results):
+        ctx.exit(exits.PROBLEM)
+
+
+def _trust(each: Listed, settings: Settings, *, ask: bool, quiet: bool) -> str:
+    """Trust one skill; returns why it was not."""
+    if each.skill is None or each.shadowed_by:
+        return each.why
+    if each.root.kind == "bundled":
+        return "it came with Metier and is trusted by the release"
+    looked = review(each, settings)
+    if looked.problem:
+        return looked.problem
+    if not quiet:
+        click.echo(f"{one_line(each.name, 80)}  ({one_line(each.folder)})")
+        click.echo(f"    may: {words.permissions(each.skill.permissions)}")
+        if each.skill.proposed_tools:
+            click.echo(f"    proposes (not granted): {one_line(', '.join(each.skill.proposed_tools))}")
+        if looked.changed:
+            click.echo(
+                f"    new since last time: {words.permissions(looked.diff.added) if looked.diff.added else 'no rights'}"
+            )
+            click.echo(f"    files changed: {one_line(', '.join(looked.files)) or 'unknown'}")
+        click.echo(f"    digest: {looked.digest}")
+    if ask and not click.confirm("    Trust exactly this?", default=False):
+        return "not trusted; nothing was changed"
+    try:
+        made = BundleStore(settings.bundles).take(each.folder, now_ns=time.time_ns())
+        snapshot = BundleStore(settings.bundles).open(made.digest)
+        declared = declared_by(snapshot, each.manifest, folder=each.folder) if snapshot else None
+    except BundleError as error:
+        return str(error)
+    if declared is None or made.digest != looked.digest:
+        return "it changed while you looked at it; look again"
+    found = Bytes(digest=made.digest, signature=made.signature)
+    with Database.open(settings.database) as database:
+        bind(each, declared, found, trust=TrustStore(database), how="operator", by=owner())
+    if not quiet:
+        click.echo(f"✓ {one_line(each.name, 80)} is trusted.")
+    return ""
+
+
+@click.command("untrust")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_skill)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
+@click.pass_context
+def untrust_command(ctx: click.Context, names: tuple[str, ...], as_json: bool) -> None:
+    """Take back the trust in each skill, at once and until it is trusted again."""
+    settings, catalog = catalog_of(ctx)
+    results: list[dict[str, object]] = []
+    with Database.open(settings.database) as database:
+        for name in names:
+            each = named(catalog, name)
+            problem = ""
+            if each.root.kind == "bundled":
+                problem = f"it came with Metier; switch it off with disabled = [{name!r}] under [skills] in metier.toml"
+            else:
+                TrustStore(database).revoke(each.name, by=owner())
+            results.append({"name": name, "problem": problem})
+            if not as_json:
+                text = (
+                    f"✗ {one_line(name, 80)}: {problem}"
+                    if problem
+                    else f"{one_line(name, 80)} is no longer trusted."
+                )
+                click.echo(text, err=bool(problem))
+    if as_json:
+        import json
+
+        click.echo(json.dumps(results, ensure_ascii=False))
+    if any(result["problem"] for result in results):
+        ctx.exit(exits.PROBLEM)

@@ -1,0 +1,38 @@
+"""Permissions and findings in plain words."""
+
+from metier.catalog.catalog import Listed
+from metier.catalog.requirements import install_hint
+from metier.model.diagnostic import Diagnostic
+from metier.model.permission import PermissionSet
+from metier.model.text import one_line
+
+
+def permissions(granted: PermissionSet) -> str:
+    """What a set allows, as one would say it."""
+    parts = [
+        (granted.reads, "read"),
+        (granted.writes, "write"),
+        (granted.binaries, "run"),
+        (granted.env, "see the variables"),
+        (granted.secrets, "use the secrets"),
+        (granted.operations, "call"),
+        (granted.channels, "send to"),
+    ]
+    said = [f"{verb} {one_line(', '.join(sorted(names)))}" for names, verb in parts if names]
+    said.append(f"reach {one_line(', '.join(sorted(granted.hosts)))}" if granted.hosts else "no network")
+    return "; ".join(said).replace("{baseDir}", "its own folder")
+
+
+def finding(found: Diagnostic) -> str:
+    """One diagnostic on one line."""
+    place = f"line {found.line}: " if found.line else ""
+    return f"{found.severity}: {place}{one_line(found.message)} [{found.code}]"
+
+
+def advice(each: Listed, platform: str) -> list[str]:
+    """What to do about a skill that is not usable."""
+    said = [one_line(each.why)] if each.why and not each.missing else []
+    for error in each.missing:
+        hint = install_hint(error.install, platform) if error.install else ""
+        said.append(one_line(str(error)) + (f"; get it with: {hint}" if hint else ""))
+    return said

@@ -1,0 +1,162 @@
+"""How a SQLite file is opened: with promises that were read back, our schema, and errors people can act on.
+
+Nothing the driver raises gets out of here or of `Database`: `explain` says it in words, with a way out.
+"""
+
+import os
+import sqlite3
+from typing import Final
+
+from metier.errors import StateError
+from metier.record.private import absolute
+from metier.record.schema import APPLICATION_ID, MIGRATIONS, VERSION
+
+
+def connect(path: str, patience: float) -> sqlite3.Connection:
+    """A connection for writing to the existing file at `path`, brought to our schema.
+
+    Raises:
+        StateError: when the file is damaged, locked, another program's, or cannot keep our promises.
+    """
+    try:
+        connection = sqlite3.connect(
+            _address(path, "mode=rw"),
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
+            timeout=patience,
+        )
+    except sqlite3.Error as error:
+        raise explain(error, path) from error
+    try:
+        _harden(connection)
+        _set_and_check(connection, path, patience)
+        _migrate(connection, path)
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, sqlite3.Error):
+            raise explain(error, path) from error
+        raise
+    return connection
+
+
+def read_only(path: str) -> sqlite3.Connection:
+    """A connection that can change nothing, also to a copy on a medium that cannot be written.
+
+    Raises:
+        StateError: when there is no such database or it cannot be read.
+    """
+    path = absolute(path)
+    if not os.path.isfile(path):
+        raise StateError(f"there is no state database at {path}", remedy="Check the name")
+    # A WAL database needs a side file even to be read. Where none can be made and none is there, nobody
+    # is writing either, and only then may the file be taken as it lies.
+    modes = ("mode=ro",) if os.path.exists(f"{path}-wal") else ("mode=ro", "mode=ro&immutable=1")
+    failure: sqlite3.Error | None = None
+    for mode in modes:
+        try:
+            connection = sqlite3.connect(_address(path, mode), uri=True, isolation_level=None)
+        except sqlite3.Error as error:
+            failure = error
+            continue
+        try:
+            _harden(connection)
+            connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        except sqlite3.Error as error:
+            connection.close()
+            failure = error
+        else:
+            return connection
+    raise explain(failure or sqlite3.Error("no way to open it"), path) from failure
+
+
+def explain(error: sqlite3.Error, path: str) -> StateError:
+    """What a person should be told when the driver says `error`."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    said, remedy = _EXPLANATIONS.get(
+        code, ("refused the statement", "Look for a newer Metier, or report this")
+    )
+    return StateError(f"the state database {path} {said} ({error})", remedy=remedy)
+
+
+_EXPLANATIONS: Final = {  # by SQLite's primary result code
+    5: ("is locked by another process", "Wait for that process or stop it, then try again"),
+    6: ("is locked by this process", "Wait for the running call to end, then try again"),
+    8: (
+        "cannot be written",
+        "Check the mode of the file and its folder, and whether the disk is mounted read-only",
+    ),
+    10: ("could not be read or written", "Check the disk and its quota; nothing was done"),
+    11: ("is damaged", "Keep the file as evidence, restore a backup, or move it away to begin a new one"),
+    13: ("has no room to grow", "Free space on the disk, then try again; nothing was done"),
+    14: ("cannot be opened", "Check the mode of the file and its folder"),
+    26: (
+        "is not a database",
+        "Keep the file as evidence, restore a backup, or move it away to begin a new one",
+    ),
+}
+
+
+def _address(path: str, mode: str) -> str:
+    """`path` as a URI, which alone can tell SQLite not to make a file."""
+    plain = b"/-._~abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+    quoted = "".join(chr(byte) if byte in plain else f"%{byte:02X}" for byte in os.fsencode(path))
+    return f"file:{quoted}?{mode}"
+
+
+def _harden(connection: sqlite3.Connection) -> None:
+    """Settings for a file that somebody may have prepared: its schema runs nothing, its cells are checked."""
+    connection.execute("PRAGMA trusted_schema=OFF")
+    connection.execute("PRAGMA cell_size_check=ON")
+
+
+def _set_and_check(connection: sqlite3.Connection, path: str, patience: float) -> None:
+    """SQLite takes a pragma it does not like without a word, so each is read back."""
+    wanted = {
+        "journal_mode": ("WAL", "wal"),
+        "synchronous": ("FULL", 2),
+        "foreign_keys": ("ON", 1),
+        "secure_delete": ("ON", 1),
+        "temp_store": ("MEMORY", 2),  # no copies of payloads in temporary files
+        "busy_timeout": (str(int(patience * 1000)), int(patience * 1000)),
+    }
+    for name, (setting, expected) in wanted.items():
+        connection.execute(f"PRAGMA {name}={setting}")
+        found = connection.execute(f"PRAGMA {name}").fetchone()[0]
+        if found != expected:
+            raise StateError(
+                f"the state database {path} works with {name}={found} and must not ({setting} is needed)",
+                remedy="Put the state folder on a local disk; network file systems cannot keep these promises",
+            )
+
+
+def _migrate(connection: sqlite3.Connection, path: str) -> None:
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    if application != APPLICATION_ID and (application or tables):
+        raise StateError(f"{path} is the database of another program", remedy="Choose another state folder")
+    if _schema_version(connection, path) == VERSION:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Asked again: another process may have brought it up to date while this one waited.
+        for statements in MIGRATIONS[_schema_version(connection, path) :]:
+            for statement in statements:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version={VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _schema_version(connection: sqlite3.Connection, path: str) -> int:
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > VERSION:
+        raise StateError(
+            f"the state database {path} was written by a newer Metier (schema {version}, this one knows {VERSION})",
+            remedy=f"Install a Metier that knows schema {version}: pip install --upgrade metier",
+        )
+    return version

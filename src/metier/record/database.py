@@ -1,0 +1,176 @@
+"""The state database: one SQLite file, shared by threads and processes, private to one user.
+
+What is committed is on the disk (WAL, synchronous=FULL, read back to be sure). A database appears whole or
+not at all: it is made under another name and then given its own. Whatever goes wrong is a `StateError`
+with a way out; no error of the driver leaves this module.
+"""
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Self, final
+
+from metier.errors import StateError
+from metier.record.private import absolute, make_private_folder, require_private
+
+if TYPE_CHECKING:
+    import sqlite3
+    from threading import RLock
+
+# sqlite3 costs 5 ms to import. A listing with no state yet does not need it, so the functions import it.
+
+
+@final
+class Database:
+    """One held connection and a lock around it. Make one per process and close it."""
+
+    def __init__(self, path: str, connection: "sqlite3.Connection", lock: "RLock") -> None:
+        self.path = path
+        self._connection = connection
+        self._lock = lock
+        self._own_changes = 0
+
+    @classmethod
+    def open(cls, path: str, *, create: bool = True, patience: float = 5.0) -> Self:
+        """Open the database at `path`, made first when `create` says so.
+
+        `patience` is how many seconds to wait for another process that is writing.
+
+        Raises:
+            StateError: when it cannot be used, or is not there and must not be made.
+        """
+        path = absolute(path)
+        folder = os.path.dirname(path)
+        if create:
+            make_private_folder(folder)
+        elif not os.path.lexists(path):
+            raise StateError(f"there is no state database at {path}", remedy="Check the state folder's name")
+        require_private(folder, folder=True)
+        if create and not os.path.lexists(path):
+            _create(path, patience)
+        require_private(path, folder=False)
+        _require_private_if_there(f"{path}-wal")
+        _require_private_if_there(f"{path}-shm")
+        from threading import RLock
+
+        from metier.record.connection import connect
+
+        return cls(path, connect(path, patience), RLock())
+
+    @contextmanager
+    def transaction(self, *, quiet: bool = False) -> Generator["sqlite3.Connection", None, None]:
+        """All or nothing, and nobody else writes meanwhile. `quiet` changes do not count in `data_version`."""
+        with self._statement() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+            if not quiet:
+                self._own_changes += 1
+
+    @contextmanager
+    def reading(self) -> Generator["sqlite3.Connection", None, None]:
+        """Everything read inside is of one moment."""
+        with self._statement() as connection:
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    def data_version(self) -> int:
+        """Another number whenever a view kept in memory may be stale.
+
+        It counts what other processes commit and what this one commits, but not its own audit records.
+        """
+        with self._statement() as connection:
+            return connection.execute("PRAGMA data_version").fetchone()[0] + self._own_changes
+
+    def flush(self) -> bool:
+        """Move everything into the main file and empty the write-ahead file; False when a reader is in the way."""
+        with self._statement() as connection:
+            return connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
+
+    def close(self) -> None:
+        """Give the file back. Closing twice does no harm."""
+        with self._statement() as connection:
+            connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _statement(self) -> Generator["sqlite3.Connection", None, None]:
+        import sqlite3
+
+        from metier.record.connection import explain
+
+        with self._lock:
+            try:
+                yield self._connection
+            except sqlite3.Error as error:
+                raise explain(error, self.path) from error
+
+
+def open_if_there(path: str) -> Database | None:
+    """The database at `path`, or None. Never makes anything, so looking leaves no trace."""
+    return Database.open(path, create=False) if os.path.lexists(absolute(path)) else None
+
+
+def _require_private_if_there(path: str) -> None:
+    try:
+        require_private(path, folder=False)
+    except StateError:
+        if os.path.lexists(path):  # else another process closed the database at this moment
+            raise
+
+
+def _create(path: str, patience: float) -> None:
+    """Make the whole database under another name, then link it into place if the place is still free.
+
+    A file that is opened here and closed again would drop SQLite's locks on it, and two processes that
+    both turn a new file to WAL get in each other's way. Neither can happen to a file nobody else knows.
+    """
+    from metier.record.connection import connect
+
+    draft = f"{path}.{os.urandom(8).hex()}.new"
+    try:
+        descriptor = os.open(
+            draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600
+        )
+        try:
+            if os.name == "posix":
+                os.fchmod(descriptor, 0o600)
+        finally:
+            os.close(descriptor)
+        connect(draft, patience).close()
+        with suppress(FileExistsError):  # another process was faster; its database is as good
+            os.link(draft, path)
+        _sync_folder(os.path.dirname(path))
+    except OSError as error:
+        raise StateError(
+            f"the state database {path} cannot be made: {error.strerror}",
+            remedy="Check the mode of its folder and the free space on the disk",
+        ) from error
+    finally:
+        with suppress(OSError):
+            os.unlink(draft)
+
+
+def _sync_folder(folder: str) -> None:
+    """A name is only safe from a power cut once its folder is on the disk."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,81 @@
+"""State belongs to one user: what others could have written is refused, what others could read is narrowed.
+
+Anybody who can write into the state folder can trust his own skills, so an open folder is not repaired
+silently: somebody may already have been there, and a person has to look.
+"""
+
+import os
+import stat
+import sys
+
+from metier.errors import StateError
+
+
+def absolute(path: str) -> str:
+    """`path` from the root, so that a later change of folder does not matter."""
+    if "\0" in path:
+        raise StateError("the name of the state database holds a NUL character", remedy="Choose another name")
+    return os.path.abspath(path)
+
+
+def make_private_folder(path: str) -> None:
+    """Have a folder at `path` that only this user can enter.
+
+    Raises:
+        StateError: when it cannot be made, or is not this user's alone.
+    """
+    try:
+        os.makedirs(path, mode=0o700)
+        os.chmod(path, 0o700)  # makedirs lets the umask take bits away, even the owner's
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise StateError(
+            f"the state folder {path} cannot be made: {error.strerror}",
+            remedy="Make it by hand with mode 0700, or choose another state folder",
+        ) from error
+    require_private(path, folder=True)
+
+
+def require_private(path: str, *, folder: bool) -> None:
+    """Refuse `path` unless it is this user's own folder or regular file; take reading rights from others.
+
+    Raises:
+        StateError: when it is a link, another kind of thing, another user's, or writable by others.
+    """
+    what = "folder" if folder else "file"
+    try:
+        status = os.lstat(path)
+    except OSError as error:
+        raise StateError(
+            f"the state {what} {path} cannot be looked at: {error.strerror}",
+            remedy="Check that you may enter the folders above it",
+        ) from error
+    if stat.S_ISLNK(status.st_mode):
+        raise StateError(
+            f"the state {what} {path} is a symbolic link",
+            remedy=f"Replace the link with a real {what}, or name the real place in the configuration",
+        )
+    if not (stat.S_ISDIR if folder else stat.S_ISREG)(status.st_mode):
+        raise StateError(f"{path} is not a {what}", remedy="Move it away, or choose another state folder")
+    if sys.platform == "win32":
+        return  # no owner and no mode bits to ask there
+    if status.st_uid != os.geteuid():
+        raise StateError(
+            f"the state {what} {path} belongs to user {status.st_uid}, and you are {os.geteuid()}",
+            remedy="Run Metier as that user, or choose a state folder of your own",
+        )
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & 0o022:
+        raise StateError(
+            f"others can write to the state {what} {path} (mode {mode:04o})",
+            remedy=f"Look at what is in it, then: chmod {'700' if folder else '600'} {path}",
+        )
+    if mode & 0o055:
+        try:
+            os.chmod(path, mode & 0o700)
+        except OSError as error:
+            raise StateError(
+                f"others can read the state {what} {path} (mode {mode:04o}) and it cannot be changed: {error.strerror}",
+                remedy=f"chmod {'700' if folder else '600'} {path}",
+            ) from error
