@@ -61,6 +61,8 @@ class Document(Struct, frozen=True, kw_only=True):
         """The field as one trimmed string; empty when there is none."""
         value = self.fields.get(key) if self.fields is not None else None
         if type(value) is str:
+            if value[:1] == "0" and value.isdigit() and value in self._rest_of_line(key).split():
+                return value.lstrip("0") or "0"  # unquoted it is a number, and numbers have no zeros in front
             return value.strip(scalars.SPACE)
         if value is None:
             return self.raw(key) or ""

@@ -107,29 +107,34 @@ def _quote_nested(lines: list[str], start: int, end: int) -> str:
 
 
 def _by_lines(block: str) -> dict[str, Json] | Trouble:
-    """Rung 3: `key: value` lines at the margin, with the indented lines below them."""
+    """Rung 3: `key: value` lines at the margin, each with what stands below it; YAML where that much is YAML."""
     fields: dict[str, Json] = {}
     lines = block.split("\n")
-    at = 0
-    while at < len(lines):
-        found = re.match(_LINE, lines[at])
-        start = at
-        at += 1
-        if not found:
-            continue
-        below: list[str] = []
-        while at < len(lines) and (not lines[at] or lines[at][0] in " \t"):
-            below.append(lines[at].strip(scalars.SPACE))
-            at += 1
-        if found[1] in fields:
-            return Trouble.twice(found[1], start + 1)
-        head = found[2].strip(scalars.SPACE)
-        if re.fullmatch(_BLOCK_SCALAR, head):
-            head = ""
-        whole = scalars.unquoted(" ".join(part for part in (head, *below) if part))
-        if whole:
-            fields[found[1]] = whole
+    starts = [at for at, line in enumerate(lines) if line and re.match(_LINE, line)]
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=False):
+        tree, _ = load("\n".join(lines[start:end]) + "\n") if len(starts) <= MOST_REPAIRS else ({}, [])
+        if isinstance(tree, Trouble) and tree.final:
+            return tree.moved(start)
+        entry = tree if isinstance(tree, dict) and tree else _as_text(lines[start:end])
+        for key, value in entry.items():
+            if key in fields:
+                return Trouble.twice(key, start + 1)
+            fields[key] = value
     return fields
+
+
+def _as_text(lines: list[str]) -> dict[str, Json]:
+    """One entry as plain text."""
+    found = re.match(_LINE, lines[0])
+    if not found:
+        return {}
+    head = found[2].strip(scalars.SPACE)
+    joint = "\n" if head.startswith("|") else " "
+    if re.fullmatch(_BLOCK_SCALAR, head):
+        head = ""
+    below = (line.strip(scalars.SPACE) for line in lines[1:] if line[:1] in (" ", "\t"))
+    whole = scalars.unquoted(joint.join(part for part in (head, *below) if part))
+    return {found[1]: whole} if whole else {}
 
 
 def _json(text: str) -> str:

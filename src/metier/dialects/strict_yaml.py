@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 from ryaml import loads  # pyright: ignore[reportPrivateImportUsage]
 
-from metier.dialects.scalars import text
+from metier.dialects.scalars import SPACE, text
 from metier.model.digest import Json
 from metier.model.text import one_line
 
@@ -72,7 +72,9 @@ def load(block: str) -> tuple[dict[str, Json] | Trouble, list[Trouble]]:
         found = _property(block, tree)
         if found is not None:
             return found, []
-    return (tree, []) if _is_json(tree) else _as_json(block, tree)
+    if _is_json(tree) and (block.isascii() or not any(key != key.strip(SPACE) for key in tree)):
+        return tree, []
+    return _as_json(block, tree)
 
 
 def _load_masked(block: str) -> Json:
@@ -83,7 +85,7 @@ def _load_masked(block: str) -> Json:
 
 
 def _readable(block: str) -> str:
-    whole = re.sub(_ESCAPE, _joined, block)
+    whole = re.sub(_ESCAPE, _joined, re.sub(r"(?m)^[ \t]+$", "", block))
     return re.sub(_UNREADABLE, lambda found: chr(_MASK + ord(found[0])), whole)
 
 
@@ -158,12 +160,22 @@ def _as_json(block: str, tree: Json) -> tuple[dict[str, Json] | Trouble, list[Tr
         fields = _plain(tree, odd)
     except _GivenTwice as error:
         return Trouble.twice(str(error), None), []
-    one_key = {"0", "1", "true", "false"}.intersection(odd)  # to the parser 1, 1.0 and true are one key
-    if one_key and re.search(r"(?mi)(?:^|[\s{,])(?:true|false|[+-]?\d+\.0*)[ \t]*:", block):
-        return Trouble.twice(min(one_key), None), []
+    if (lost := _overwritten(block, odd)) is not None:
+        return Trouble.twice(lost, None), []
+    if not odd:
+        return (fields if isinstance(fields, dict) else {}), []
     shown = ", ".join(one_line(each, 20) for each in odd[:5])
     message = f"keys and numbers that JSON does not know were read as text ({shown}); put them in quotes"
     return (fields if isinstance(fields, dict) else {}), [Trouble(code="not_json", message=message)]
+
+
+def _overwritten(block: str, odd: list[str]) -> str | None:
+    """A key that may have taken another's place: to the parser's dictionary 1, 1.0 and true are one key."""
+    for name, word in (("1", "true"), ("0", "false")):
+        spelled = rf"(?mi)(?:^|[\s{{,])(?:{word}|[+-]?0*{name}(?:\.0*)?)[ \t]*:"
+        if (name in odd or word in odd) and len(re.findall(spelled, block)) > 1:
+            return name
+    return None
 
 
 def _plain(value: Json, odd: list[str]) -> Json:
@@ -172,7 +184,7 @@ def _plain(value: Json, odd: list[str]) -> Json:
     if isinstance(value, dict):
         plain: dict[str, Json] = {}
         for key, item in value.items():
-            name = text(key)
+            name = text(key).strip(SPACE)
             if type(key) is not str:
                 odd.append(name)
             if name in plain:

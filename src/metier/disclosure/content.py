@@ -51,5 +51,5 @@ def skill_content(skill: Skill, body: str, resources: Sequence[str], *, base_dir
 @cache  # takes milliseconds to build, and only somebody who reads a skill needs it
 def _wrapper() -> re.Pattern[str]:
     """The start of the wrapper's tag, with spaces and unseen characters anywhere in it."""
-    gap = rf"(?:\s|{INVISIBLE.pattern})*+"  # possessive, so that a long run of them costs linear time
+    gap = rf"(?:\s|{INVISIBLE.pattern})*+"  # possessive: the two overlap, and backtracking would explode
     return re.compile(rf"<(?={gap}(?:/{gap})?{gap.join('skill_content')})", re.IGNORECASE)

@@ -40,7 +40,7 @@ class Disclosure(Struct, frozen=True, kw_only=True):
     shortened: int = 0
     """Descriptions cut or left out because of the budget."""
     dropped: tuple[str, ...] = ()
-    """Names that are not in the text, in catalog order."""
+    """Names that are not in the text: those that did not fit, then those that were already taken."""
 
 
 @final

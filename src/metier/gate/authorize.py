@@ -24,7 +24,9 @@ def authorize(valid: ValidCall, situation: Situation) -> AuthorizedCall | Refuse
         return AuthorizedCall(
             valid=valid, verdict=verdict, bytes=situation.held.bytes if situation.held else None
         )
-    code = next((code for code, answer in answers if answer.decision is Decision.DENY), _UNDECIDED)
+    code = _UNDECIDED
+    for asked, answer in reversed(answers):
+        code = asked if answer.decision is Decision.DENY else code
     return Refused(call_id=valid.call.id, code=code, reasons=verdict.reasons, remedy=_REMEDIES.get(code, ""))
 
 

@@ -1,0 +1,110 @@
+"""A machine of its own for a test: a home, a project, skills in them, and the `metier` command."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from metier.catalog.catalog import Catalog
+from metier.catalog.catalog import load as load_catalog
+from metier.catalog.here import trusts_here
+from metier.catalog.requirements import Environment
+from metier.config.load import load
+from metier.config.settings import Settings
+
+
+def write_skill(
+    folder: Path,
+    name: str | None = None,
+    *,
+    description: str = "Does a thing.",
+    body: str = "Do it.",
+    **fields: str,
+) -> Path:
+    """Write a skill into `folder` and return the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [f"name: {json.dumps(name or folder.name)}", f"description: {json.dumps(description)}"]
+    lines += [f"{key.replace('_', '-')}: {value}" for key, value in fields.items()]
+    text = "---\n" + "\n".join(lines) + f"\n---\n\n{body}\n"
+    (folder / "SKILL.md").write_text(text, encoding="utf-8")
+    return folder
+
+
+@dataclass
+class Machine:
+    """Everything below one temporary folder."""
+
+    top: Path
+
+    def __post_init__(self) -> None:
+        for folder in (self.home, self.project, self.bin):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def home(self) -> Path:
+        return self.top / "home"
+
+    @property
+    def project(self) -> Path:
+        return self.top / "project"
+
+    @property
+    def bin(self) -> Path:
+        return self.top / "bin"
+
+    @property
+    def state(self) -> Path:
+        return self.home / ".metier"
+
+    @property
+    def skills(self) -> Path:
+        """The first of the user's own roots."""
+        return self.state / "skills"
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {"HOME": str(self.home), "PATH": str(self.bin), "LANG": "C.UTF-8"}
+
+    def program(self, name: str) -> None:
+        """Put an executable of this name on the machine's path."""
+        path = self.bin / name
+        path.write_text("#!/bin/sh\n", encoding="utf-8")
+        path.chmod(0o755)
+
+    def settings(self, **given: Any) -> Settings:
+        return load(project=str(self.project), environ=self.environ, **given)
+
+    def catalog(self, **given: Any) -> Catalog:
+        settings = self.settings(**given)
+        environment = Environment(
+            path=str(self.bin),
+            env=self.environ,
+            platform="linux",
+            config=settings.config,
+            entries=settings.skills.entries,
+        )
+        return load_catalog(settings, trusts=trusts_here(settings), environment=environment)
+
+    def metier(self, *args: str, check: int | None = 0, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        """Run the command as a user would; `check` is the exit status that is expected."""
+        program = Path(sys.executable).with_name("metier")
+        done = subprocess.run(
+            [str(program), *args],
+            cwd=self.project,
+            env={**self.environ, "PYTHONPATH": os.environ.get("PYTHONPATH", "")},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=60,
+        )
+        assert "Traceback" not in done.stdout + done.stderr, done.stderr
+        if check is not None:
+            assert done.returncode == check, (done.returncode, done.stdout, done.stderr)
+        return done
+
+    def json(self, *args: str, check: int | None = 0) -> Any:
+        return json.loads(self.metier(*args, check=check).stdout)
