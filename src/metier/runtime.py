@@ -18,6 +18,7 @@ from metier.catalog.catalog import Catalog, Listed
 from metier.catalog.catalog import load as load_catalog
 from metier.catalog.here import environment_here
 from metier.catalog.hold import bind, declared_by, hold
+from metier.catalog.journal import tell
 from metier.catalog.watch import changes
 from metier.config.load import load
 from metier.config.settings import Settings
@@ -251,8 +252,11 @@ def _owner() -> str:
 
 
 def _look_around(state: _State) -> tuple[Catalog, Trusts]:
+    began = time.perf_counter()
     trusts = state.trust.all()
-    return load_catalog(state.settings, trusts=trusts, environment=environment_here(state.settings)), trusts
+    catalog = load_catalog(state.settings, trusts=trusts, environment=environment_here(state.settings))
+    tell(catalog, seconds=time.perf_counter() - began)
+    return catalog, trusts
 
 
 @asynccontextmanager

@@ -82,6 +82,8 @@ def audience(valid: ValidCall, situation: Situation) -> Verdict:
 
 def permissions(valid: ValidCall, situation: Situation) -> Verdict:
     """What a call needs must lie within what was granted."""
+    if situation.held is not None and (situation.held.refusal or situation.held.broken):
+        return Verdict.abstain("there is nothing yet that could have been granted anything")
     beyond = valid.permissions.beyond(situation.granted)
     if beyond:
         parts = (f"{name} {one_line(', '.join(names), 120)}" for name, names in beyond.plain().items())

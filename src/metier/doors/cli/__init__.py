@@ -87,7 +87,7 @@ def metier(
 
     Start with `metier skills list`. Nothing leaves this machine.
     """
-    ctx.obj = {"config": config, "roots": roots}
+    ctx.obj = {"config": config, "roots": roots, "log": bool(verbose or log_file)}
     if verbose or log_file:
         from metier.doors.cli.logs import start
 

@@ -1,5 +1,7 @@
 """What most commands start with: the settings and the catalog, read once."""
 
+import os
+import time
 from typing import Any
 
 import click
@@ -24,11 +26,15 @@ def catalog_of(ctx: click.Context) -> tuple[Settings, Catalog]:
     """Settings and catalog."""
     settings = settings_of(ctx)
     for root in ctx.find_root().obj["roots"]:
-        import os
-
         if not os.path.isdir(root):
             raise click.UsageError(f"There is no folder {one_line(root)!r} to look for skills in.")
-    return settings, catalog_here(settings)
+    began = time.perf_counter()
+    catalog = catalog_here(settings)
+    if ctx.find_root().obj["log"]:
+        from metier.catalog.journal import tell
+
+        tell(catalog, seconds=time.perf_counter() - began)
+    return settings, catalog
 
 
 def named(catalog: Catalog, name: str) -> Listed:
