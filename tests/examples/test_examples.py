@@ -15,6 +15,7 @@ from metier.testing import ProviderServer, ToolCall, Turn
 pytest.importorskip("openai")
 pytest.importorskip("anthropic")
 pytest.importorskip("mcp")
+pytestmark = pytest.mark.slow
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 INSTRUCTIONS = "Pour boiling water over the leaves and wait exactly three minutes."
@@ -166,7 +167,8 @@ def test_a_model_that_never_stops_calling_is_stopped(agent: Agent, machine: Mach
     assert (done.returncode, done.stdout) == (0, "No answer after twenty turns.\n")
 
 
-def test_any_mcp_client_can_list_and_call_the_tools_of_the_server(machine: Machine) -> None:
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_any_mcp_client_can_list_and_call_the_tools_of_the_server(mode: str, machine: Machine) -> None:
     from mcp import Client, StdioServerParameters
 
     parameters = StdioServerParameters(
@@ -177,7 +179,7 @@ def test_any_mcp_client_can_list_and_call_the_tools_of_the_server(machine: Machi
     )
 
     async def talk() -> list:
-        async with Client(parameters, read_timeout_seconds=30) as client:
+        async with Client(parameters, mode=mode, read_timeout_seconds=30) as client:
             listed = await client.list_tools()
             assert [tool.name for tool in listed.tools] == ["read_skill"]
             assert listed.tools[0].input_schema["required"] == ["name"]

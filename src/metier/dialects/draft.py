@@ -11,11 +11,15 @@ OWN_FOLDER: Final = PermissionSet(reads=frozenset({BASE_DIR}))
 """What a skill may touch that declares nothing. One value for all of them."""
 
 
+MOST_NOTES: Final = 50
+"""A file with more to say about it than this is not read to the end by anybody."""
+
+
 @final
 class Draft:
     """Mutable, and alive only within one compile."""
 
-    __slots__ = ("document", "extra", "notes", "words")
+    __slots__ = ("document", "extra", "notes", "unsaid", "words")
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -23,8 +27,14 @@ class Draft:
         """Arguments for `Skill`."""
         self.extra: dict[str, Json] = {}
         self.notes: list[Diagnostic] = [*document.diagnostics]
+        self.unsaid = 0
 
     def note(self, code: str, severity: Severity, message: str, key: str = "") -> None:
-        """Say something about the field `key`."""
+        """Say something about the field `key`. Errors are always said."""
+        if len(self.notes) >= MOST_NOTES and severity != "error":
+            self.unsaid += 1
+            return
         line = self.document.line_of(key) if key else None
+        if line is None and severity == "error":
+            line = 1
         self.notes.append(Diagnostic(code=code, severity=severity, message=message, line=line))

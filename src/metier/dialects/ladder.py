@@ -20,7 +20,6 @@ MOST_REPAIRS: Final = 1_000
 """More broken values than this is not a slip of the pen, and trying them one by one costs time."""
 _SHOWN: Final = 10
 
-_ENTRY: Final = r"(?:([^\s#\-\"'\[\]{},&*!|>%@`:][^:#]*?)|\"([^\"]+)\"|'([^']+)')[ \t]*:(?:[ \t]+(.*))?$"
 _NESTED: Final = r"([ \t]+(?:- +)?[\w-]+:[ \t]+)([^\s|>\"'#].*)$"
 _BLOCK_SCALAR: Final = r"[|>](?:[1-9][+-]?|[+-][1-9]?)?(?:[ \t]+#.*)?"
 _LINE: Final = r"([A-Za-z0-9_-]+):(.*)$"
@@ -63,7 +62,7 @@ def _repaired(block: str) -> tuple[str, list[_Repair]] | Trouble:
     """Rung 2: every entry that is not YAML on its own, quoted. The rest is left exactly as it is."""
     lines = block.split("\n")
     repairs: list[_Repair] = []
-    starts = [at for at, line in enumerate(lines) if line and re.match(_ENTRY, line)]
+    starts = [at for at, line in enumerate(lines) if _entry(line) is not None]
     if len(starts) > MOST_REPAIRS:
         return "", []
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=False):
@@ -78,13 +77,27 @@ def _repaired(block: str) -> tuple[str, list[_Repair]] | Trouble:
     return "\n".join(lines), repairs
 
 
+def _entry(line: str) -> tuple[str, str] | None:
+    """Key and rest of a line that begins an entry at the margin."""
+    first = line[:1]
+    if not first or first in " \t#-[]{},&*!|>%@`:":
+        return None
+    at = line.find(first, 1) + 1 if first in "\"'" else 0
+    colon = re.search(r":(?=[ \t]|$)", line[at:])
+    if colon is None:
+        return None
+    key = line[: at + colon.start()].rstrip(" \t")
+    if " #" in key or (at and len(key) != at):
+        return None
+    return key[1:-1] if at else key, line[at + colon.end() :].strip(scalars.SPACE)
+
+
 def _quote(lines: list[str], start: int, end: int) -> str:
     """Put the whole value of one entry into quotes; the key, or nothing where there is no text to quote."""
-    found = re.match(_ENTRY, lines[start])
-    value = (found[4] or "").strip(scalars.SPACE) if found else ""
-    if not found or not value or re.fullmatch(_BLOCK_SCALAR, value):
+    entry = _entry(lines[start])
+    if entry is None or not entry[1] or re.fullmatch(_BLOCK_SCALAR, entry[1]):
         return ""
-    key: str = found[1] or found[2] or found[3]
+    key, value = entry
     below = [line.strip(scalars.SPACE) for line in lines[start + 1 : end]]
     parts = [value, *(line for line in below if line and not line.startswith("#"))]
     whole = scalars.unquoted(" ".join(parts))
@@ -142,7 +155,7 @@ def _json(text: str) -> str:
 
 
 def _error(trouble: Trouble, offset: int) -> Diagnostic:
-    line = None if trouble.line is None else trouble.line + offset
+    line = (trouble.line or 1) + offset
     return Diagnostic(code=trouble.code, severity="error", message=trouble.message, line=line)
 
 

@@ -78,6 +78,9 @@ def compile_skill(data: bytes, *, folder: str, manifest: str = MANIFEST) -> Comp
     for word in ("emoji", "homepage"):
         if word in words:
             _check_hidden(draft, word, str(words[word]))
+    if draft.unsaid:
+        message = f"{draft.unsaid} more findings are not listed"
+        draft.notes.append(Diagnostic(code="more_findings", severity="info", message=message))
     notes = tuple(draft.notes)
     for note in notes:
         if note.severity == "error":

@@ -16,6 +16,8 @@ from metier.dialects.scalars import SPACE, text
 from metier.model.digest import Json
 from metier.model.text import one_line
 
+MOST_BRACKETS: Final = 5_000
+"""The parser's time grows with the square of their depth, and it looks at the depth only afterwards."""
 _MASK: Final = 0x100000
 _TAGS: Final = {ord("!"): _MASK + ord("!")}
 _PROPERTIES: Final = {ord(sign): _MASK + ord(sign) for sign in "!&*"}
@@ -50,6 +52,9 @@ class Trouble(Struct, frozen=True, kw_only=True):
 
 def load(block: str) -> tuple[dict[str, Json] | Trouble, list[Trouble]]:
     """The map that `block` holds, or what is wrong with it; and what had to be changed on the way."""
+    if len(block) > MOST_BRACKETS and block.count("[") + block.count("{") > MOST_BRACKETS:
+        message = f"the frontmatter holds more than {MOST_BRACKETS} opening brackets; move such data to a file of its own"
+        return Trouble(code="yaml_too_deep", message=message, final=True), []
     try:
         if block.isascii() or not _LINE_BREAKS.search(block):
             tree: Json = loads(block)
@@ -205,6 +210,7 @@ _FINAL: Final = (
 
 def _trouble(block: str, message: str) -> Trouble:
     """What the parser said, in our words where it refused for safety."""
+    message = message[:500] + message[-60:] if len(message) > 560 else message
     found = re.search(r"\bat line (\d+)", message)
     line = int(found[1]) if found else None
     for said, reason in _FINAL:

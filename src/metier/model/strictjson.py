@@ -65,6 +65,9 @@ def check(value: Json) -> None:
                     raise ValueError(f"integer {_brief(item)} is beyond ±(2^53-1)")
                 case float() if item != item or item in (float("inf"), float("-inf")):
                     raise ValueError(f"{item} is not JSON")
+                case float() if item.is_integer() and MAX_INTEGER < abs(item) < 1e21:
+                    # Canonical JSON writes these as integers, and reading them back gives another number.
+                    raise ValueError(f"number {item!r} is beyond ±(2^53-1)")
                 case int() | float():
                     pass
         level = below

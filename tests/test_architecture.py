@@ -1,0 +1,159 @@
+"""Invariants that are absences: each of these goes red when somebody adds what must not be there."""
+
+import ast
+import importlib
+import inspect
+import pkgutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import metier
+from metier.gate.authorize import LAYERS, authorize
+from metier.gate.situation import Situation
+from metier.model.call import ApprovedCall, AuthorizedCall, Call, Principal, ValidCall
+from metier.model.entry import Operation
+from metier.model.outcome import Refused
+from metier.model.skill import Tool
+
+SOURCE = Path(metier.__file__).parent
+FILES = sorted(SOURCE.rglob("*.py"))
+MAKERS = {
+    "ValidCall": "gate/validate.py",
+    "AuthorizedCall": "gate/authorize.py",
+    "ApprovedCall": "gate/approve.py",
+    "Job": "execute.py",
+}
+
+
+def calls(path: Path) -> list[tuple[str, int]]:
+    """Every name that is called in a file, `x.Name(…)` included."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names: list[tuple[str, int]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            match node.func:
+                case ast.Name(id=name) | ast.Attribute(attr=name):
+                    names.append((name, node.lineno))
+                case _:
+                    pass
+    return names
+
+
+@pytest.mark.parametrize("proof", MAKERS)
+def test_only_its_stage_makes_a_proof(proof: str) -> None:
+    makers = {str(path.relative_to(SOURCE)) for path in FILES for name, _ in calls(path) if name == proof}
+    assert makers <= {MAKERS[proof]}
+
+
+def test_a_proof_cannot_be_altered_on_the_way() -> None:
+    flow = {
+        "pipeline.py",
+        "execute.py",
+        "runtime.py",
+        "gate/validate.py",
+        "gate/authorize.py",
+        "gate/approve.py",
+    }
+    for path in FILES:
+        if str(path.relative_to(SOURCE)) in flow:
+            assert not [name for name, _ in calls(path) if name in ("replace", "__new__", "__replace__")], (
+                path
+            )
+
+
+def test_the_pipeline_runs_the_stages_in_their_order() -> None:
+    text = (SOURCE / "pipeline.py").read_text(encoding="utf-8")
+    body = text[text.index("async def run") :]
+    places = [
+        body.index(f"{stage}(")
+        for stage in ("validate", "authorize", "approve", "recorder.intent", "execute", "recorder.outcome")
+    ]
+    assert places == sorted(places)
+
+
+def test_only_the_pipeline_runs_the_stages() -> None:
+    stages = {"authorize", "approve", "execute"}
+    for path in FILES:
+        place = str(path.relative_to(SOURCE))
+        if place != "pipeline.py" and not place.startswith("record/"):  # there `execute` is SQL
+            assert not [name for name, _ in calls(path) if name in stages], place
+
+
+def words() -> list[type]:
+    found: list[type] = []
+    for module in pkgutil.walk_packages([str(SOURCE / "model")], "metier.model."):
+        for _, value in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
+            if value.__module__ == module.name and issubclass(value, msgspec.Struct):
+                found.append(value)
+    return found
+
+
+def test_the_words_are_frozen() -> None:
+    assert len(words()) > 25
+    assert [word.__name__ for word in words() if not word.__struct_config__.frozen] == []
+
+
+def test_a_call_that_no_layer_speaks_for_is_refused() -> None:
+    tool = Tool(name="x", description="", parameters={}, entry=Operation(module="m", operation="o"))
+    call = Call(id="1", principal=Principal(id="human:x", kind="human"), tool="x", arguments={})
+    valid = ValidCall(call=call, tool=tool, arguments={}, skill=None, permissions=tool.permissions)
+    answer = authorize(valid, Situation())
+    assert isinstance(answer, Refused)
+    assert answer.code == "forbidden"
+
+
+@pytest.mark.parametrize("kind", ["agent", "skill", "trigger"])
+def test_what_is_for_operators_is_refused_to_everybody_else(kind: str) -> None:
+    tool = Tool(
+        name="x",
+        description="",
+        parameters={},
+        audience="operator",
+        effect="read",
+        risk="low",
+        subject="name",
+        entry=Operation(module="m", operation="o"),
+    )
+    for asker, refused in ((kind, True), ("human", False)):
+        principal = Principal(id=f"{asker}:x", kind=asker)  # type: ignore[arg-type]
+        call = Call(id="1", principal=principal, tool="x", arguments={})
+        valid = ValidCall(call=call, tool=tool, arguments={}, skill=None, permissions=tool.permissions)
+        answer = authorize(valid, Situation())
+        assert isinstance(answer, Refused) == refused
+        assert refused or isinstance(answer, AuthorizedCall)
+
+
+def test_each_layer_says_why(tmp_path: Path) -> None:
+    assert ApprovedCall.__struct_config__.frozen
+    for _, layer in LAYERS:
+        assert layer.__doc__
+
+
+def test_nothing_unpickles_and_no_other_yaml_reader_is_used() -> None:
+    banned = {"pickle", "marshal", "shelve", "yaml", "dill", "jsonpickle"}
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = (
+                [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else []
+            )
+            assert not [name for name in names if name.split(".")[0] in banned], path
+
+
+def test_only_the_front_door_catches_everything() -> None:
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ExceptHandler) and (
+                node.type is None or (isinstance(node.type, ast.Name) and node.type.id == "Exception")
+            ):
+                assert str(path.relative_to(SOURCE)).startswith("doors/"), f"{path}:{node.lineno}"
+
+
+def test_no_file_is_a_heap_of_odds_and_ends() -> None:
+    names = {path.stem for path in FILES}
+    assert not names & {"utils", "util", "helpers", "helper", "manager", "misc", "common", "base"}
