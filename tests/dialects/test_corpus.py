@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from conftest import Corpus
 from metier.catalog.requirements import Environment, check
 from metier.dialects import openclaw
 from metier.dialects.frontmatter import read
@@ -18,7 +17,7 @@ UNREAD = frozenset({"clawdis", "moltbot"})
 """Blocks that OpenClaw stopped reading and Metier reads: the one deliberate difference in this corpus."""
 
 
-def _compiled(corpus: Corpus, path: str) -> tuple[bytes, Compiled]:
+def _compiled(corpus: Any, path: str) -> tuple[bytes, Compiled]:
     place = os.path.join(corpus.root, path)
     with open(place, "rb") as file:
         data = file.read()
@@ -50,14 +49,14 @@ def _ours(compiled: Compiled, environment: Environment) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def machine(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+def machine(corpus: Any, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     folder = tmp_path_factory.mktemp("path")
     for name in corpus.bins:
         (folder / name).touch(mode=0o755)
     return Environment(path=str(folder), env={}, platform="linux")
 
 
-def test_every_real_skill_is_read_as_openclaw_reads_it(corpus: Corpus, machine: Environment) -> None:
+def test_every_real_skill_is_read_as_openclaw_reads_it(corpus: Any, machine: Environment) -> None:
     lost: list[str] = []
     different: list[tuple[str, str, Any, Any]] = []
     deliberate = 0
@@ -80,7 +79,7 @@ def test_every_real_skill_is_read_as_openclaw_reads_it(corpus: Corpus, machine: 
     assert 0 < deliberate < 20
 
 
-def test_every_refusal_names_a_line_and_a_reason(corpus: Corpus) -> None:
+def test_every_refusal_names_a_line_and_a_reason(corpus: Any) -> None:
     refused = 0
     for expected in corpus.oracle:
         _, compiled = _compiled(corpus, expected["path"])
@@ -91,18 +90,31 @@ def test_every_refusal_names_a_line_and_a_reason(corpus: Corpus) -> None:
     assert refused == sum("error" in each for each in corpus.oracle)
 
 
-def test_no_real_skill_loses_a_field(corpus: Corpus) -> None:
-    words = {"name", "description", "metadata", "license", "compatibility", "homepage", "version", "allowed-tools"}
+def test_no_real_skill_loses_a_field(corpus: Any) -> None:
+    words = {
+        "name",
+        "description",
+        "metadata",
+        "license",
+        "compatibility",
+        "homepage",
+        "version",
+        "allowed-tools",
+    }
     words |= {"user-invocable", "disable-model-invocation", "tags", "keywords", "triggers", "activation"}
     for expected in corpus.oracle:
         data, compiled = _compiled(corpus, expected["path"])
         fields = read(data).fields
         if compiled.skill is not None and fields is not None:
-            gone = {key for key, value in fields.items() if value is not None} - words - set(compiled.skill.extra)
+            gone = (
+                {key for key, value in fields.items() if value is not None}
+                - words
+                - set(compiled.skill.extra)
+            )
             assert gone == set(), expected["path"]
 
 
-def test_the_oracle_would_notice_a_wrong_reading(corpus: Corpus, machine: Environment, tmp_path: Path) -> None:
+def test_the_oracle_would_notice_a_wrong_reading(corpus: Any, machine: Environment, tmp_path: Path) -> None:
     """The comparison is worth something only if a machine without any program gives another answer."""
     bare = Environment(path=str(tmp_path), env={}, platform="linux")
     verdicts = set()
