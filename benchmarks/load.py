@@ -51,7 +51,7 @@ def read(manifests: list[str]) -> int:
     return total
 
 
-def timed(tree: Tree, rounds: int) -> Times:
+def timed(tree: Tree) -> Times:
     """Best times over the same tree; every cold load has a home that did not exist before."""
     with tempfile.TemporaryDirectory() as homes:
         numbers = count()
@@ -63,7 +63,7 @@ def timed(tree: Tree, rounds: int) -> Times:
             return load(tree.root, home)
 
         jobs = {"read": lambda: read(tree.manifests), "cold": cold, "warm": lambda: load(tree.root, home)}
-        best = alternate(jobs, rounds)
+        best = alternate(jobs, rounds=max(5, min(40, 40_000 // len(tree.manifests))))
         catalog, made = load(tree.root, home)
     root = os.path.realpath(tree.root)
     ours = [each.name for each in catalog.listed if each.root.path == root and each.skill is not None]
@@ -98,11 +98,13 @@ def child(program: str, *arguments: str) -> dict[str, Any]:
 
 def measured(tree: Tree) -> tuple[dict[str, float], list[str]]:
     """The figures for programs, and the lines for people."""
-    times = timed(tree, rounds=max(3, min(15, 15_000 // len(tree.manifests))))
-    memory = child("load.py", "--memory-of", tree.root)["memory_mb"]
+    times = timed(tree)
+    memory = child("load.py", "--memory-of", tree.root)
+    if "problem" in memory:
+        sys.exit(f"The memory could not be measured: {memory['problem']}")
     kind = "real" if tree.real else "made-up (no corpus found)"
     figures = {"cold_over_read": times.cold / times.read, "warm_over_read": times.warm / times.read}
-    figures |= {"memory_mb": memory, "skills": times.loaded}
+    figures |= {"memory_mb": memory["memory_mb"], "skills": times.loaded}
     lines = [
         f"{len(tree.manifests):,} {kind} skills; metier loaded {times.loaded:,} and shows {times.shown:,} of them",
         "",
@@ -122,7 +124,7 @@ def measured(tree: Tree) -> tuple[dict[str, float], list[str]]:
             continue
         figures[f"{name}_over_metier"] = peer["seconds"] / times.cold
         lines.append(_row(f"{package} {peer['version']}", peer["seconds"], times) + f"{peer['skills']:>9,}")
-    lines += ["", f"memory growth of a cold load: {memory:.1f} MB"]
+    lines += ["", f"memory growth of a cold load: {memory['memory_mb']:.1f} MB"]
     return figures, lines
 
 
@@ -136,19 +138,34 @@ def grown(sizes: list[int]) -> tuple[dict[str, float], list[str]]:
     lines = ["", f"{'µs a skill':24}{'read':>9}{'cold':>9}{'warm':>9}"]
     for size in sizes:
         with tempfile.TemporaryDirectory() as root:
-            times = timed(make_tree(root, size), rounds=max(3, min(15, 15_000 // size)))
+            times = timed(make_tree(root, size))
         figures[f"us_per_skill_{size}"] = times.cold / size * 1e6
         each = (f"{seconds / size * 1e6:>9.1f}" for seconds in times[:3])
         lines.append(f"{size:>8,} skills{'':9}" + "".join(each))
     return figures, lines
 
 
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def _several(text: str) -> list[int]:
+    return [_positive(part) for part in text.split(",")]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--skills", type=int, default=1000, metavar="N", help="how many skills (1000)")
+    parser.add_argument("--skills", type=_positive, default=1000, metavar="N", help="how many skills (1000)")
     parser.add_argument("--root", metavar="DIR", help="measure this folder instead of one made for it")
     parser.add_argument(
-        "--sizes", metavar="N,N,…", help="also trees of these sizes, to see whether it is linear"
+        "--sizes",
+        type=_several,
+        default=[],
+        metavar="N,N,…",
+        help="also trees of these sizes, to see whether it is linear",
     )
     parser.add_argument("--json", action="store_true", help="print one flat object, name to number")
     parser.add_argument("--memory-of", metavar="DIR", help=argparse.SUPPRESS)
@@ -162,10 +179,11 @@ def main() -> None:
             sys.exit(f"There is no SKILL.md below {tree.root}, so there is nothing to measure.")
         figures, lines = measured(tree)
     if given.sizes:
-        more, table = grown([int(size) for size in given.sizes.split(",")])
+        more, table = grown(given.sizes)
         figures |= more
         lines += table
-    print(json.dumps(figures) if given.json else "\n".join(lines))
+    rounded = {name: round(figure, 3) for name, figure in figures.items()}
+    print(json.dumps(rounded) if given.json else "\n".join(lines))
 
 
 if __name__ == "__main__":

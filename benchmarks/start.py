@@ -89,7 +89,7 @@ def main() -> None:
         seconds = measured(metier, os.path.realpath(folder))
     python = seconds.pop("python")
     if given.json:
-        print(json.dumps({f"{name}_over_python": each / python for name, each in seconds.items()}))
+        print(json.dumps({f"{name}_over_python": round(each / python, 3) for name, each in seconds.items()}))
         return
     names = {
         "click": 'python -c "import click"',

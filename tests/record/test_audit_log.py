@@ -64,6 +64,8 @@ def test_tail_gives_the_newest_last_and_can_follow_one_call(log: AuditLog) -> No
     assert [record.code for record in log.tail(3)] == ["3", "4", "5"]
     assert [record.code for record in log.tail(2, call_id="c1")] == ["3", "5"]
     assert log.tail(2, call_id="c") == []
+    log.refused(Act(principal="p"), code="c", reasons=("r",), payloads={"call_id": "x"})
+    assert log.tail(2, call_id=log.tail(1)[0].payloads["call_id"]) == [], "a digest is not an id"
     assert log.tail(0) == log.tail(-1) == []
 
 

@@ -112,8 +112,31 @@ def insert_after_a_gap(intruder: sqlite3.Connection) -> int:
     return 21
 
 
-def replace_by_text(intruder: sqlite3.Connection) -> int:
+def rewrite_with_its_hash(intruder: sqlite3.Connection) -> int:
+    previous, (_, body, _) = rows(intruder)[5][2], rows(intruder)[6]
+    forged = body.replace(b"weather", b"finance")
+    intruder.execute("UPDATE audit SET body = ?, hash = ? WHERE seq = 7", (forged, link(previous, 7, forged)))
+    return 8
+
+
+def append_with_a_false_number(intruder: sqlite3.Connection) -> int:
+    _, body, last = rows(intruder)[-1]
+    intruder.execute("INSERT INTO audit VALUES (21, ?, ?)", (body, link(last, 21, body)))
+    return 21
+
+
+def append_what_is_no_record(intruder: sqlite3.Connection) -> int:
+    intruder.execute("INSERT INTO audit VALUES (21, x'ff', ?)", (link(rows(intruder)[-1][2], 21, b"\xff"),))
+    return 21
+
+
+def replace_hash_by_a_number(intruder: sqlite3.Connection) -> int:
     intruder.execute("UPDATE audit SET hash = 12 WHERE seq = 9")
+    return 9
+
+
+def replace_body_by_a_number(intruder: sqlite3.Connection) -> int:
+    intruder.execute("UPDATE audit SET body = 12 WHERE seq = 9")
     return 9
 
 
@@ -128,7 +151,11 @@ def replace_by_text(intruder: sqlite3.Connection) -> int:
         swap,
         insert_before_the_first,
         insert_after_a_gap,
-        replace_by_text,
+        rewrite_with_its_hash,
+        append_with_a_false_number,
+        append_what_is_no_record,
+        replace_hash_by_a_number,
+        replace_body_by_a_number,
     ],
 )
 def test_aud_02_removed_doubled_moved_and_added_records_are_found(

@@ -14,6 +14,7 @@ import pytest
 from metier.errors import RecordError, StateError
 from metier.record.audit import AuditLog
 from metier.record.chain import Act
+from metier.record.connection import keep_promises
 from metier.record.database import Database, open_if_there
 from metier.record.verify import verify
 
@@ -118,6 +119,13 @@ def test_rel_06_a_mode_that_cannot_be_had_is_refused(path: str) -> None:
         assert caught.value.remedy
         other.rollback()
     other.close()
+
+
+def test_rel_06_a_promise_the_file_system_cannot_keep_is_refused() -> None:
+    in_memory = sqlite3.connect(":memory:")  # like a network disk, it takes the pragma and does not do it
+    with pytest.raises(StateError, match="journal_mode=memory"):
+        keep_promises(in_memory, "here", 5.0)
+    in_memory.close()
 
 
 def test_rel_07_a_lock_held_by_another_process_is_an_answer_and_not_a_hang(

@@ -91,10 +91,11 @@ def load(
     own = _operators_file(config, home)
     theirs = _projects_file(project, own_path=config or os.path.join(home, "metier.toml"))
     foreign = openclaw.read(os.path.join(user, ".openclaw", "openclaw.json"))
+    found, passed_over = _roots(user, home, project, own.skills.roots, theirs.skills.roots, roots)
     return Settings(
         home=home,
         project=project,
-        roots=_roots(user, home, project, own.skills.roots, theirs.skills.roots, roots),
+        roots=found,
         skills=SkillSettings(
             allow=_both(own.skills.allow, theirs.skills.allow),
             enabled=_both(own.skills.enabled, theirs.skills.enabled),
@@ -105,7 +106,7 @@ def load(
         prompt=own.prompt,
         audit=own.audit,
         config={**foreign.truths, **own.config},
-        warnings=foreign.warnings,
+        warnings=(*passed_over, *foreign.warnings),
         held_roots={os.path.realpath(os.path.join(user, ".openclaw/skills")): foreign.unreadable}
         if foreign.unreadable
         else {},
@@ -120,7 +121,8 @@ def _both(own: frozenset[str] | None, theirs: frozenset[str] | None) -> frozense
 
 def _roots(
     user: str, home: str, project: str, own: tuple[str, ...], theirs: tuple[str, ...], named: tuple[str, ...]
-) -> tuple[Root, ...]:
+) -> tuple[tuple[Root, ...], list[str]]:
+    """Every root in order of precedence, and what was passed over."""
     places: list[tuple[str, RootKind, bool]] = [(path, "extra", True) for path in named]
     places.append((os.path.join(home, "skills"), "user", True))
     places.extend((os.path.join(user, path), "user", True) for path in USER_ROOTS)
@@ -128,11 +130,16 @@ def _roots(
     places.extend((os.path.expanduser(path), "extra", True) for path in own)
     places.extend((os.path.join(project, path), "extra", False) for path in theirs)
     places.append((os.path.join(os.path.dirname(os.path.dirname(__file__)), "bundled"), "bundled", True))
-    seen: dict[str, Root] = {}
+    inside = os.path.realpath(project) + os.sep
+    found: dict[str, Root] = {}
+    warnings: list[str] = []
     for path, kind, trusted in places:
         real = os.path.realpath(path)
-        seen.setdefault(real, Root(path=real, kind=kind, trusted=trusted))
-    return tuple(seen.values())
+        if not trusted and not real.startswith(inside):
+            warnings.append(f"{path} leads out of the project to {real}, so no skills are looked for there")
+            continue
+        found.setdefault(real, Root(path=real, kind=kind, trusted=trusted))
+    return tuple(found.values()), warnings
 
 
 def _operators_file(config: str | None, home: str) -> _File:

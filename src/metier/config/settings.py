@@ -1,9 +1,9 @@
 """What can be configured, as frozen values. Secret values are not kept: only the fact that one is there."""
 
 import os
-from typing import Any, Literal, TypeAlias, final
+from typing import Annotated, Any, Literal, TypeAlias, final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 RootKind: TypeAlias = Literal["user", "project", "extra", "bundled"]
 
@@ -48,8 +48,8 @@ class SkillSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class PromptSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[prompt]`: how much a model is shown."""
 
-    max_skills: int = 20
-    budget: int = 16_000
+    max_skills: Annotated[int, Meta(ge=0)] = 20
+    budget: Annotated[int, Meta(ge=0)] = 16_000
 
 
 @final

@@ -30,7 +30,7 @@ def connect(path: str, patience: float) -> sqlite3.Connection:
         raise explain(error, path) from error
     try:
         _harden(connection)
-        _set_and_check(connection, path, patience)
+        keep_promises(connection, path, patience)
         _migrate(connection, path)
     except BaseException as error:
         connection.close()
@@ -110,7 +110,7 @@ def _harden(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA cell_size_check=ON")
 
 
-def _set_and_check(connection: sqlite3.Connection, path: str, patience: float) -> None:
+def keep_promises(connection: sqlite3.Connection, path: str, patience: float) -> None:
     """SQLite takes a pragma it does not like without a word, so each is read back."""
     wanted = {
         "journal_mode": ("WAL", "wal"),

@@ -1,0 +1,123 @@
+"""The `metadata` field in all its spellings."""
+
+import json
+
+import pytest
+
+from metier.dialects.frontmatter import read
+from metier.dialects.metadata import metadata_of
+from metier.dialects.skill_md import Compiled, compile_skill
+
+WATCHED = frozenset({"openclaw", "clawdbot"})
+BLOCK = {"openclaw": {"emoji": "\U0001f50a", "always": True}}
+
+
+def _compiled(metadata: str) -> Compiled:
+    data = f"---\nname: x\ndescription: d\nmetadata: {metadata}\n---\n".encode()
+    return compile_skill(data, folder="x")
+
+
+def _codes(compiled: Compiled) -> list[str]:
+    return [found.code for found in compiled.diagnostics]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        json.dumps(BLOCK, ensure_ascii=False),
+        json.dumps(BLOCK),
+        '{"openclaw": {"emoji": "🔊", "always": true,},}',
+        "{'openclaw': {'emoji': '🔊', 'always': true}}",
+        "'" + json.dumps(BLOCK) + "'",
+        "\n  openclaw:\n    emoji: 🔊\n    always: true",
+        '\n  {\n    "openclaw": {\n      "emoji": "🔊",\n      "always": true,\n    }\n  }',
+        '|\n  {"openclaw": {"emoji": "🔊", "always": true}}',
+    ],
+    ids=[
+        "json",
+        "json with escapes",
+        "trailing commas",
+        "single quotes",
+        "quoted",
+        "map",
+        "flow below",
+        "block",
+    ],
+)
+def test_every_spelling_of_a_block_is_the_same_block(written: str) -> None:
+    compiled = _compiled(written)
+    assert compiled.metadata == {"emoji": "\U0001f50a", "always": True}
+    assert compiled.dialect == "openclaw"
+    assert _codes(compiled) == []
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["{openclaw: {emoji: x}}", '{"openclaw": {"emoji": "x"}} # note', '{"openclaw": {\n  "emoji": "x"}}'],
+    ids=["yaml only", "comment", "goes on below"],
+)
+def test_what_openclaw_does_not_see_counts_for_nothing_and_is_said(written: str) -> None:
+    compiled = _compiled(written)
+    assert compiled.skill is not None
+    assert compiled.metadata is None
+    assert _codes(compiled) == ["metadata_ignored"]
+    assert compiled.diagnostics[0].line == 4
+    assert compiled.skill.extra["metadata"]
+
+
+@pytest.mark.parametrize(
+    "written", ["[a, b]", "5", "just words", "'{broken'", "'[1]'", "'" + "[" * 3_000 + "'"]
+)
+def test_parse_06_metadata_that_is_no_map_is_ignored_and_said(written: str) -> None:
+    compiled = _compiled(written)
+    assert compiled.skill is not None and compiled.metadata is None
+    assert _codes(compiled) == ["metadata_ignored"]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        '{"openclaw": {"always": false, "always": true}}',
+        '{"openclaw": {}, "openclaw": {"always": true}}',
+        '\'{"openclaw": {}, "openclaw": {"always": true}}\'',
+    ],
+)
+def test_parse_06_a_key_given_twice_in_metadata_is_refused(written: str) -> None:
+    compiled = _compiled(written)
+    assert compiled.skill is None
+    assert _codes(compiled) == ["duplicate_key"]
+    unquoted = written.strip("'")
+    assert isinstance(json.loads(unquoted), dict), "a plain JSON reader takes the last one without a word"
+
+
+@pytest.mark.parametrize("open_, close", [("[", "]"), ('{"a":', "}"), ("[", "")])
+def test_parse_06_nesting_by_the_hundred_thousand_is_refused_or_ignored(open_: str, close: str) -> None:
+    for depth in (100_000, 2_000):
+        deep = open_ * depth + "1" + close * depth
+        for written in (f"'{deep}'", deep):
+            compiled = _compiled(written)
+            assert _codes(compiled) in (["yaml_too_deep"], ["metadata_ignored"])
+
+
+def test_parse_06_numbers_and_half_characters_that_cannot_be_stored_are_made_harmless() -> None:
+    compiled = _compiled(
+        """'{"openclaw": {"a": 1e999, "b": 99999999999999999999999, "c": "\\ud800", "d": NaN}}'"""
+    )
+    assert compiled.metadata is None or "\ud800" not in str(compiled.metadata)
+    huge = metadata_of(
+        read(b'---\ndescription: d\nmetadata: \'{"openclaw": {"n": 99999999999999999999}}\'\n---\n'), WATCHED
+    )
+    assert huge.openclaw == {"openclaw": {"n": 1e20}}
+
+
+@pytest.mark.parametrize("timeout", ["1e9", "-1", '"3000"', "0", "1e999", "[]", "9" * 400])
+def test_parse_13_absurd_numbers_in_a_manifest_reach_no_limit(timeout: str) -> None:
+    """No limit is read from a manifest yet; what stands there is kept for display and gives no tool."""
+    for namespace in ("amber", "metier"):
+        compiled = _compiled(
+            f'\n  {namespace}:\n    timeout_ms: {timeout}\n    tools: [{{"timeout": {timeout}}}]'
+        )
+        assert compiled.skill is not None
+        assert compiled.skill.tools == ()
+        assert compiled.dialect == namespace
+        assert "tools_not_offered" in _codes(compiled)
