@@ -146,10 +146,9 @@ def grown(sizes: list[int]) -> tuple[dict[str, float], list[str]]:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of skills")
+    return int(text)
 
 
 def _several(text: str) -> list[int]:

@@ -3,12 +3,13 @@
 `Runtime` is the public API for people who build agents; `SyncRuntime` is the same for code without a loop.
 """
 
+import logging
 import os
 import secrets
 import time
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from typing import final
+from typing import Final, final
 
 import anyio
 from anyio import from_thread, to_thread
@@ -28,7 +29,7 @@ from metier.disclosure.prompt import Body, Wanted, prompt
 from metier.disclosure.read_skill import TOOL as READ_SKILL
 from metier.disclosure.read_skill import read_skill
 from metier.disclosure.schemas import Names, Shape, shaped
-from metier.errors import BundleError
+from metier.errors import BundleError, MetierError
 from metier.gate.situation import Situation, look
 from metier.model import strictjson
 from metier.model.call import ApprovedCall, Bytes, Call, Principal, ValidCall
@@ -41,6 +42,8 @@ from metier.record.audit import AuditLog
 from metier.record.database import Database
 from metier.record.recorder import Recorder
 from metier.record.trust import Trusts, TrustStore
+
+_log: Final = logging.getLogger("metier.runtime")
 
 
 @final
@@ -144,10 +147,15 @@ class Runtime:
             if not watch:
                 yield runtime
                 return
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(runtime._follow)
-                yield runtime
-                tasks.cancel_scope.cancel()
+            try:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(runtime._follow)
+                    yield runtime
+                    tasks.cancel_scope.cancel()
+            except BaseExceptionGroup as group:
+                if len(group.exceptions) == 1:
+                    raise group.exceptions[0] from None  # the caller's own error, as he raised it
+                raise
 
     @property
     def skills(self) -> list[Skill]:
@@ -223,7 +231,10 @@ class Runtime:
 
     async def _follow(self) -> None:
         async for _ in changes([root.path for root in self._state.settings.roots]):
-            await self.reload()
+            try:
+                await self.reload()
+            except MetierError as error:
+                _log.warning("the skills could not be loaded again, so the last ones stay: %s", error)
 
     def _call(self, tool: str, arguments: Json) -> Call:
         return Call(

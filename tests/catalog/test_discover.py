@@ -217,6 +217,19 @@ def test_sup_03_a_skill_folder_that_is_a_link_is_refused(machine: Machine) -> No
     assert "symbolic link" in why(catalog, "linked")
 
 
+def test_a_link_into_another_root_is_shown_as_shadowed_and_the_skill_counts_where_it_lies(
+    machine: Machine,
+) -> None:
+    real = write_skill(machine.home / ".agents/skills/shared")
+    (machine.home / ".claude/skills").mkdir(parents=True)
+    (machine.home / ".claude/skills/shared").symlink_to(real)
+    catalog = machine.catalog()
+    assert [(each.name, each.shown, each.folder) for each in catalog.listed if each.name == "shared"] == [
+        ("shared", "usable", str(real)),
+        ("shared", "shadowed", str(machine.home / ".claude/skills/shared")),
+    ]
+
+
 @pytest.mark.parametrize("kind", ["link", "fifo", "hard_link", "socket_like_folder"])
 def test_sup_03_a_skill_file_that_is_no_plain_file_is_refused(machine: Machine, kind: str) -> None:
     write_skill(machine.skills / "good")

@@ -20,7 +20,7 @@ FORMAT: Final = "1"
 
 
 @final
-class Cached(Struct, frozen=True, array_like=True):
+class Cached(Struct, frozen=True, array_like=True, gc=False):
     """One manifest: how to recognise it, and what it said."""
 
     signature: Signature

@@ -27,7 +27,7 @@ Shown: TypeAlias = Literal["usable", "unavailable", "pending_approval", "disable
 
 
 @final
-class Listed(Struct, frozen=True, kw_only=True):
+class Listed(Struct, frozen=True, kw_only=True, gc=False):
     """One skill folder, and what became of it."""
 
     name: str
@@ -38,7 +38,7 @@ class Listed(Struct, frozen=True, kw_only=True):
     diagnostics: tuple[Diagnostic, ...] = ()
     missing: tuple[RequirementError, ...] = ()
     shadowed_by: str = ""
-    """Folder of the skill that has this name already."""
+    """Folder of the skill that has this name already, or that this is a link to."""
     signature: Signature | None = None
 
     @property
@@ -55,6 +55,8 @@ class Listed(Struct, frozen=True, kw_only=True):
     @property
     def why(self) -> str:
         """Why it is not usable; empty when it is."""
+        if self.shadowed_by and self.skill is None:
+            return f"it is a link to {self.shadowed_by}, which counts where it lies"
         if self.shadowed_by:
             return f"{self.shadowed_by} comes first and has the same name"
         if self.skill is not None and self.skill.why:
@@ -99,6 +101,8 @@ def load(settings: Settings, *, trusts: Trusts, environment: Environment) -> Cat
                 notes.append(found)
                 continue
             each = _listed(found, root, known, kept)
+            if found.problem is not None and os.path.islink(found.folder):
+                each = _alias(each, settings)
             if each.skill is not None:
                 each = _placed(each, each.skill, by_name, by_skeleton)
             if each.skill is not None and not each.shadowed_by:
@@ -138,6 +142,14 @@ def _listed(
         diagnostics=compiled.diagnostics,
         signature=found.signature,
     )
+
+
+def _alias(each: Listed, settings: Settings) -> Listed:
+    """Installers link one root's skills into another; such a link adds nothing and is no fault."""
+    target = os.path.realpath(each.folder)
+    if any(target.startswith(root.path + os.sep) for root in settings.roots):
+        return msgspec.structs.replace(each, shadowed_by=target, diagnostics=())
+    return each
 
 
 def _compiled(found: Found, data: bytes, root: Root) -> Compiled:

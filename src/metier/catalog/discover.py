@@ -24,7 +24,7 @@ PASSED_OVER: Final = frozenset({"node_modules"})
 
 
 @final
-class Found(Struct, frozen=True):
+class Found(Struct, frozen=True, gc=False):
     """A skill's folder, or something that looked like one and was refused."""
 
     folder: str

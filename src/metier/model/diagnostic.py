@@ -8,7 +8,7 @@ Severity = Literal["error", "warning", "info"]
 
 
 @final
-class Diagnostic(Struct, frozen=True, kw_only=True):
+class Diagnostic(Struct, frozen=True, kw_only=True, gc=False):
     """One finding about one file. An `error` means the skill cannot be used as it is."""
 
     code: str

@@ -36,7 +36,7 @@ def _least(paths: Iterable[str]) -> frozenset[str]:
 
 
 @final
-class PermissionSet(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PermissionSet(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Everything a skill may touch. Empty means nothing."""
 
     binaries: frozenset[str] = frozenset()
@@ -92,6 +92,9 @@ class PermissionSet(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """JSON-ready and sorted, without the empty parts: what is digested, stored and shown."""
         return {name: sorted(names) for name, names in asdict(self).items() if names}
 
+
+OWN_FOLDER: Final = PermissionSet(reads=frozenset({BASE_DIR}))
+"""What every skill may do: read what it brought along. One value for the many that declare nothing else."""
 
 _NAMED: Final = ("binaries", "hosts", "env", "secrets", "operations", "channels")
 

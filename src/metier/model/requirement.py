@@ -12,7 +12,7 @@ RequirementType = Literal[
 
 
 @final
-class Requirements(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Requirements(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Preconditions a skill declares. All empty means it runs anywhere."""
 
     binaries: tuple[str, ...] = ()
@@ -26,7 +26,7 @@ class Requirements(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @final
-class Installer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Installer(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One way to get what is missing. Shown to people, never run."""
 
     kind: str

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from metier.model.digest import Json
 from metier.model.entry import Entry
-from metier.model.permission import PermissionSet
+from metier.model.permission import OWN_FOLDER, PermissionSet
 from metier.model.requirement import Installer, Requirements
 
 Dialect: TypeAlias = Literal["metier", "amber", "openclaw", "agent_skills", "friday", "metahuman", "xbot"]
@@ -49,7 +49,7 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @final
-class Activation(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Activation(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """When a skill thinks it is wanted; used only to choose among many."""
 
     keywords: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class CommandDispatch(Struct, frozen=True, kw_only=True):
 
 
 @final
-class Skill(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Skill(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One skill as the rest of Metier knows it.
 
     The instructions are not held here: a catalog of thousands would keep every text in memory to show a
@@ -97,7 +97,7 @@ class Skill(Struct, frozen=True, kw_only=True, omit_defaults=True):
     primary_env: str = ""
     requirements: Requirements = Requirements()
     installers: tuple[Installer, ...] = ()
-    permissions: PermissionSet = PermissionSet()
+    permissions: PermissionSet = OWN_FOLDER
     proposed_tools: tuple[str, ...] = ()
     """`allowed-tools` as written: a proposal shown when the skill is trusted, never a grant."""
     settings_schema: dict[str, Json] | None = None
