@@ -89,6 +89,13 @@ def test_a_skill_file_in_another_case_is_found_with_a_warning(machine: Machine) 
     assert "manifest_name" in codes(catalog)
 
 
+def test_entries_that_are_no_folders_or_have_no_manifest_are_no_skills(machine: Machine) -> None:
+    write_skill(machine.skills / "real")
+    (machine.skills / "README.md").write_text("# Not a skill", encoding="utf-8")
+    (machine.skills / "empty").mkdir()
+    assert shown(machine.catalog()) == {"real": "usable"}
+
+
 def test_a_folder_with_a_skill_is_not_searched_further(machine: Machine) -> None:
     outer = write_skill(machine.skills / "outer")
     write_skill(outer / "inner")

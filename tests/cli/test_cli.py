@@ -95,6 +95,11 @@ def test_info_tells_everything_about_one_skill(machine: Machine) -> None:
     assert found["digest"].startswith("sha256:")
 
 
+def test_info_takes_exactly_one_name(machine: Machine) -> None:
+    assert "NAME" in machine.metier("skills", "info", check=2).stderr
+    machine.metier("skills", "info", "a", "b", check=2)
+
+
 def test_a_name_that_does_not_exist_gets_a_suggestion(machine: Machine) -> None:
     write_skill(machine.skills / "meeting-notes")
     assert "Did you mean 'meeting-notes'?" in machine.metier("skills", "info", "meting-notes", check=2).stderr
@@ -416,8 +421,13 @@ def test_a_broken_pipe_is_no_error(machine: Machine) -> None:
 
 def test_verbose_and_log_file_say_what_is_done(machine: Machine) -> None:
     write_skill(machine.skills / "one")
+    write_skill(machine.skills / "github", metadata=GITHUB)
     done = machine.metier("--verbose", "--log-file", "log.txt", "skills", "list")
     assert "skill loaded: one" in done.stderr
+    assert (
+        'WARNING metier.catalog: skill unavailable: github: skill "github" requires binary "gh"'
+        in done.stderr
+    )
     assert "roots in" in (machine.project / "log.txt").read_text(encoding="utf-8")
 
 

@@ -81,3 +81,7 @@ def test_a_flood_of_broken_values_is_neither_slow_nor_loud() -> None:
     many = _read("description: d\n" + "".join(f"k{n}: a: b\n" for n in range(MOST_REPAIRS * 20)))
     assert many.text("description") == "d"
     assert [found.code for found in many.diagnostics] == ["yaml_by_lines"]
+
+
+def test_a_nested_value_of_nothing_but_unseen_blanks_is_no_value() -> None:
+    assert _read("name: |\ndes\n  cription: \ufeff").fields is None

@@ -461,3 +461,14 @@ def test_a_database_can_be_used_from_any_thread(database: Database, act: Act) ->
     thread.start()
     thread.join()
     assert found == [1]
+
+
+def test_looking_where_nothing_is_does_not_load_the_driver(start: Start) -> None:
+    process = start("""
+import sys
+from metier.record.database import open_if_there
+from metier.record.trust import NO_TRUSTS
+assert open_if_there(path) is None
+print(sorted({"sqlite3", "hmac", "threading", "pathlib", "logging"} & set(sys.modules)))
+""")
+    assert process.communicate()[0] == "[]\n"

@@ -111,7 +111,7 @@ def _quote_nested(lines: list[str], start: int, end: int) -> str:
     for at in range(start + 1, end):
         found = re.match(_NESTED, lines[at])
         value = found[2].rstrip(scalars.SPACE) if found else ""
-        if found and (": " in value or value.endswith(":") or value[0] in "*&!%@`,[{?"):
+        if found and value and (": " in value or value.endswith(":") or value[0] in "*&!%@`,[{?"):
             if value[0] in "[{" and isinstance(load(f"v: {value}\n")[0], dict):
                 continue
             lines[at] = found[1] + _json(value)
@@ -155,8 +155,10 @@ def _json(text: str) -> str:
 
 
 def _error(trouble: Trouble, offset: int) -> Diagnostic:
-    line = (trouble.line or 1) + offset
-    return Diagnostic(code=trouble.code, severity="error", message=trouble.message, line=line)
+    message = trouble.message
+    if trouble.code == "yaml_invalid":
+        message = f"the frontmatter cannot be read: {message}; correct it from this line on"
+    return Diagnostic(code=trouble.code, severity="error", message=message, line=(trouble.line or 1) + offset)
 
 
 def _noted(notes: list[Trouble], offset: int) -> tuple[Diagnostic, ...]:
@@ -183,6 +185,6 @@ def _fallback_note(trouble: Trouble, offset: int) -> Diagnostic:
     return Diagnostic(
         code="yaml_by_lines",
         severity="warning",
-        message=f"read line by line, lists and maps as plain text, because {trouble.message}",
+        message=f"read line by line, and what is broken as plain text, because {trouble.message}",
         line=None if trouble.line is None else trouble.line + offset,
     )

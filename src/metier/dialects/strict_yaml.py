@@ -210,7 +210,6 @@ _FINAL: Final = (
 
 def _trouble(block: str, message: str) -> Trouble:
     """What the parser said, in our words where it refused for safety."""
-    message = message[:500] + message[-60:] if len(message) > 560 else message
     found = re.search(r"\bat line (\d+)", message)
     line = int(found[1]) if found else None
     for said, reason in _FINAL:
@@ -221,7 +220,7 @@ def _trouble(block: str, message: str) -> Trouble:
     if twice := re.search(r'duplicate entry with key "?(.*?)"?(?: at line \d+ column \d+)?$', message):
         return Trouble.twice(twice[1], _second_line(block, twice[1]) or line)
     last = block.count("\n") or 1
-    bare = re.sub(r",? (?:while [^,]*? )?at (?:line|position) \d+(?: column \d+)?", "", message)
+    bare = re.sub(r",? (?:while [^,]*? )?at (?:line|position) \d+(?: column \d+)?", "", message[-500:])
     return Trouble(
         code="yaml_invalid",
         message=f"it is not valid YAML ({one_line(bare, 160)})",

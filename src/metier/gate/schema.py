@@ -2,6 +2,7 @@
 
 from functools import lru_cache
 from typing import Any, Final, cast
+from urllib.parse import unquote
 
 import jsonschema_rs
 import msgspec
@@ -107,7 +108,7 @@ def _sum(nodes: list[Any], top: Any, known: dict[str, int], path: tuple[str, ...
 
 def _follow(top: Any, reference: str) -> Any:
     node = top
-    for part in reference.removeprefix("#").split("/")[1:]:
+    for part in unquote(reference.removeprefix("#")).split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
         if isinstance(node, dict):
             node = cast("dict[str, Any]", node).get(key)
