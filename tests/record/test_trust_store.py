@@ -158,16 +158,13 @@ def test_a_grant_that_cannot_be_read_does_not_count(
     assert "weather" in trusts.problems[0]
 
 
-def test_places_are_remembered_and_forgotten(store: TrustStore) -> None:
+def test_places_are_remembered(store: TrustStore) -> None:
     places = [
         Seen(path=path, name="weather", digest="d1", manifest_signature="1:2", tree_signature="3:4")
         for path in ("/a", "/b", "/not utf-8 \udcff")
     ]
     store.see(places)
     assert store.all().seen == {place.path: place for place in places}
-    store.forget_path("/not utf-8 \udcff")
-    store.forget_path("/never seen")
-    assert set(store.all().seen) == {"/a", "/b"}
 
 
 def test_a_name_that_is_no_text_is_refused(store: TrustStore) -> None:

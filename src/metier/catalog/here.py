@@ -7,7 +7,7 @@ from metier.catalog.catalog import Catalog, load
 from metier.catalog.requirements import Environment
 from metier.config.settings import Settings
 from metier.record.database import open_if_there
-from metier.record.trust import Trusts, TrustStore
+from metier.record.trust import NO_TRUSTS, Trusts, TrustStore
 
 
 def environment_here(settings: Settings) -> Environment:
@@ -34,6 +34,6 @@ def trusts_here(settings: Settings) -> Trusts:
     """What is trusted on this machine; nothing when there is no state yet."""
     database = open_if_there(settings.database)
     if database is None:
-        return Trusts()
+        return NO_TRUSTS
     with database:
         return TrustStore(database).all()

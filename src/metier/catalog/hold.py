@@ -61,6 +61,8 @@ def hold(listed: Listed, *, trust: TrustStore, bundles: BundleStore, now_ns: int
     key = (skill.name, snapshot.digest)
     found = Bytes(digest=snapshot.digest, signature=tree)
     if bundled:
+        if tree and (seen is None or seen.tree_signature != tree):
+            trust.see([_seen(listed, skill, found)])
         return Held(bytes=found, granted=skill.permissions)
     if key in trusts.trusted:
         return Held(bytes=found, granted=trusts.permissions.get(key, _NOTHING))
@@ -77,6 +79,16 @@ def hold(listed: Listed, *, trust: TrustStore, bundles: BundleStore, now_ns: int
     return Held(bytes=found, refusal=CHANGED if bound else NOT_TRUSTED)
 
 
+def _seen(listed: Listed, skill: Skill, found: Bytes) -> Seen:
+    return Seen(
+        path=listed.folder,
+        name=skill.name,
+        digest=found.digest,
+        manifest_signature=text_of(listed.signature) if listed.signature else "",
+        tree_signature=found.signature,
+    )
+
+
 def declared_by(snapshot: Snapshot, manifest: str, *, folder: str) -> Skill | None:
     """The skill as the stored bytes declare it: what is granted is read from what will be used."""
     data = snapshot.read(manifest)
@@ -91,17 +103,15 @@ def bind(listed: Listed, skill: Skill, found: Bytes, *, trust: TrustStore, how: 
     Args:
         skill: as the bytes themselves declare it.
     """
-    trusted = trust.grant(
-        skill.name, found.digest, version=skill.version, permissions=skill.permissions, how=how, by=by
+    vouched = listed.signature if found.signature else None
+    return trust.grant(
+        skill.name,
+        found.digest,
+        version=skill.version,
+        permissions=skill.permissions,
+        how=how,
+        by=by,
+        path=listed.folder,
+        manifest_signature=text_of(vouched) if vouched else "",
+        tree_signature=found.signature,
     )
-    if trusted and found.signature and listed.signature:
-        manifest = text_of(listed.signature)
-        seen = Seen(
-            path=listed.folder,
-            name=skill.name,
-            digest=found.digest,
-            manifest_signature=manifest,
-            tree_signature=found.signature,
-        )
-        trust.see([seen])
-    return trusted

@@ -170,7 +170,7 @@ def _repair_notes(repairs: list[_Repair], offset: int) -> tuple[Diagnostic, ...]
         Diagnostic(
             code="yaml_repaired",
             severity="warning",
-            message=f'the value of "{one_line(each.key, 60)}" was read as plain text, because {each.reason}; put it in quotes',
+            message=f'"{one_line(each.key, 60)}" was read as plain text, because {each.reason}; put it in quotes',
             line=offset + each.line + 1,
         )
         for each in repairs[:_SHOWN]

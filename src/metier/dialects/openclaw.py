@@ -154,6 +154,6 @@ def _plain(draft: Draft, what: str, pattern: re.Pattern[str], names: Iterable[st
         if pattern.fullmatch(name):
             granted.add(name)
         else:
-            message = f'"{one_line(name, 60)}" is no plain name of a {what}, so it is not granted; name one {what} alone'
+            message = f'"{one_line(name, 60)}" is no plain name of a {what} and is not granted; name one {what} alone'
             draft.note("not_granted", "warning", message, "metadata")
     return frozenset(granted)

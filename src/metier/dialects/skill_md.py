@@ -56,7 +56,7 @@ def compile_skill(data: bytes, *, folder: str, manifest: str = MANIFEST) -> Comp
     ):
         _check_description(draft, description)
     if manifest != MANIFEST:
-        message = f'the file is called "{one_line(manifest, 40)}"; programs that look for {MANIFEST} do not find it, rename it'
+        message = f'"{one_line(manifest, 40)}" is not found by programs that look for {MANIFEST}; rename it'
         draft.note("manifest_name", "warning", message)
     metadata = metadata_of(document, _WATCHED) if "metadata" in fields else NONE
     if metadata.problem is not None:
@@ -74,10 +74,21 @@ def compile_skill(data: bytes, *, folder: str, manifest: str = MANIFEST) -> Comp
             f"the tools of metadata.{dialect} are not offered by this version; only the instructions are"
         )
         draft.note("tools_not_offered", "warning", message, "metadata")
-    words = draft.words
     for word in ("emoji", "homepage"):
-        if word in words:
-            _check_hidden(draft, word, str(words[word]))
+        if word in draft.words:
+            _check_hidden(draft, word, str(draft.words[word]))
+    return _finished(draft, name, description, dialect, manifest, normal)
+
+
+def _finished(
+    draft: Draft,
+    name: str,
+    description: str,
+    dialect: Dialect,
+    manifest: str,
+    normal: dict[str, Json] | None,
+) -> Compiled:
+    """The skill, unless an error was found on the way."""
     if draft.unsaid:
         message = f"{draft.unsaid} more findings are not listed"
         draft.notes.append(Diagnostic(code="more_findings", severity="info", message=message))
@@ -85,6 +96,7 @@ def compile_skill(data: bytes, *, folder: str, manifest: str = MANIFEST) -> Comp
     for note in notes:
         if note.severity == "error":
             return _refused(notes, name, description, normal, dialect)
+    words = draft.words
     if "permissions" not in words:
         words["permissions"] = OWN_FOLDER
     if draft.extra:
@@ -122,7 +134,7 @@ def _check_description(draft: Draft, description: str) -> None:
         draft.note("no_description", "error", message, other or "description")
         return
     if len(description) > LONGEST_DESCRIPTION:
-        message = f"the description has {len(description)} characters, the standard allows {LONGEST_DESCRIPTION}; shorten it"
+        message = f"the description has {len(description)} characters, {LONGEST_DESCRIPTION} are allowed; shorten it"
         draft.note("long_description", "warning", message, "description")
     _check_hidden(draft, "description", description)
 

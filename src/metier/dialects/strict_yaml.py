@@ -53,7 +53,9 @@ class Trouble(Struct, frozen=True, kw_only=True):
 def load(block: str) -> tuple[dict[str, Json] | Trouble, list[Trouble]]:
     """The map that `block` holds, or what is wrong with it; and what had to be changed on the way."""
     if len(block) > MOST_BRACKETS and block.count("[") + block.count("{") > MOST_BRACKETS:
-        message = f"the frontmatter holds more than {MOST_BRACKETS} opening brackets; move such data to a file of its own"
+        message = (
+            f"the frontmatter holds more than {MOST_BRACKETS} opening brackets; move the data to another file"
+        )
         return Trouble(code="yaml_too_deep", message=message, final=True), []
     try:
         if block.isascii() or not _LINE_BREAKS.search(block):
@@ -121,7 +123,9 @@ def _property(block: str, tree: Json) -> Trouble | None:
         return None
     if not _same(block.translate(_TAGS), tree):
         sign, code = "!", "yaml_tag"
-        message = "YAML tags (!…) ask a reader to build objects and are not accepted; remove the tag or quote the text"
+        message = (
+            "YAML tags (!…) ask for objects to be built and are refused; remove the tag or quote the text"
+        )
     else:
         sign, code = "[&*]", "yaml_anchor"
         message = (

@@ -70,7 +70,8 @@ class Recorder:
             case Completed(value=value):
                 self._log.outcome(intent, "skill_executed", payloads={"result": value})
             case Failed(code=code, message=message):
-                self._log.outcome(intent, "skill_execution_error", code=code, reasons=(message,))
+                # What a skill may have said is a payload: it can be erased, a reason in the chain cannot.
+                self._log.outcome(intent, "skill_execution_error", code=code, payloads={"message": message})
             case Refused() | Pending():
                 raise ValueError("what was refused has no intent")
             case _:

@@ -191,11 +191,6 @@ class TrustStore:
         with self._database.transaction() as connection:
             connection.executemany("INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?, ?)", rows)
 
-    def forget_path(self, path: str) -> None:
-        """What lies at `path` must be hashed again before it counts as known."""
-        with self._database.transaction() as connection:
-            connection.execute("DELETE FROM seen WHERE path = ?", (_raw(path),))
-
 
 _GRANT: Final = "name, digest, permissions, version, granted_at, granted_by, how"
 _SEEN: Final = "path, name, digest, manifest_signature, tree_signature"

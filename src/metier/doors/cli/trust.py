@@ -108,7 +108,7 @@ def untrust_command(ctx: click.Context, names: tuple[str, ...], as_json: bool) -
             if each.root.kind == "bundled":
                 problem = f"it came with Metier; switch it off with disabled = [{name!r}] under [skills] in metier.toml"
             else:
-                TrustStore(database).revoke(each.name, by=owner())
+                TrustStore(database).revoke(each.name, by=owner(), path=each.folder)
             results.append({"name": name, "problem": problem})
             if not as_json:
                 text = (
