@@ -121,6 +121,11 @@ REFUSED = [
 PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}
 
 
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "*")
+
+
 def provider_of(api: str) -> str:
     return "anthropic" if api == "messages" else "openai"
 

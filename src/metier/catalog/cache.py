@@ -4,9 +4,9 @@ A manifest is recognised by size, inode, mtime and ctime; one that is younger th
 The cache is only ever a shortcut: any doubt about it means reading again.
 """
 
-import hashlib
 import os
 import time
+import zlib
 from typing import Final, final
 
 import msgspec
@@ -39,7 +39,9 @@ _encoder: Final = msgspec.msgpack.Encoder()
 
 
 def _place(folder: str, root: str) -> str:
-    return os.path.join(folder, f"catalog-{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.bin")
+    # A checksum will do: two roots that share one only take the shortcut from each other, never the content.
+    name = os.fsencode(root)
+    return os.path.join(folder, f"catalog-{zlib.crc32(name):08x}-{len(name)}.bin")
 
 
 def read(folder: str, root: str) -> dict[str, Cached]:

@@ -5,11 +5,6 @@ from typing import Any, Final, final
 from metier.dialects.frontmatter import Document
 from metier.model.diagnostic import Diagnostic, Severity
 from metier.model.digest import Json
-from metier.model.permission import BASE_DIR, PermissionSet
-
-OWN_FOLDER: Final = PermissionSet(reads=frozenset({BASE_DIR}))
-"""What a skill may touch that declares nothing. One value for all of them."""
-
 
 MOST_NOTES: Final = 50
 """A file with more to say about it than this is not read to the end by anybody."""

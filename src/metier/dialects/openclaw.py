@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from metier.dialects.draft import OWN_FOLDER, Draft
+from metier.dialects.draft import Draft
 from metier.dialects.install import installers, normal_spec
 from metier.dialects.scalars import strings
 from metier.model.digest import Json
-from metier.model.permission import PermissionSet
+from metier.model.permission import OWN_FOLDER, PermissionSet
 from metier.model.requirement import Requirements
 from metier.model.text import one_line
 

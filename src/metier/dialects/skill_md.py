@@ -9,7 +9,7 @@ from typing import Final, final
 from msgspec import Struct
 
 from metier.dialects import agent_skills, openclaw
-from metier.dialects.draft import OWN_FOLDER, Draft
+from metier.dialects.draft import Draft
 from metier.dialects.frontmatter import read
 from metier.dialects.metadata import NONE, metadata_of
 from metier.dialects.names import code_points, is_standard, name_problem, style_problems
@@ -97,8 +97,6 @@ def _finished(
         if note.severity == "error":
             return _refused(notes, name, description, normal, dialect)
     words = draft.words
-    if "permissions" not in words:
-        words["permissions"] = OWN_FOLDER
     if draft.extra:
         words["extra"] = draft.extra
     skill = Skill(name=name, description=description, dialect=dialect, manifest=manifest, **words)

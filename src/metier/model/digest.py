@@ -1,6 +1,5 @@
 """Canonical bytes (RFC 8785) and their digests: two equal values have one digest, in any language."""
 
-import hashlib
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -32,4 +31,6 @@ def digest(value: Json) -> str:
 
 def digest_bytes(data: bytes) -> str:
     """`sha256:<hex>` of bytes as they are."""
+    import hashlib  # costs more to import than the whole listing path may take for it
+
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
