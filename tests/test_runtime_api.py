@@ -455,24 +455,27 @@ def ours(machine: Machine) -> Path:
 def test_trust_given_or_taken_by_another_process_counts_from_the_next_call_on(
     machine: Machine, ours: Path
 ) -> None:
-    async def work(runtime: Runtime) -> list[Outcome]:
-        async def read() -> Outcome:
-            return await runtime.call("read_skill", {"name": "brewing-tea"})
+    async def work(runtime: Runtime) -> list[tuple[Outcome, bool, bool]]:
+        async def read() -> tuple[Outcome, bool, bool]:
+            outcome = await runtime.call("read_skill", {"name": "brewing-tea"})
+            offered = described(runtime, "brewing-tea") is not None
+            return outcome, offered, "brewing-tea" in runtime.prompt()
 
-        outcomes = [await read()]
+        found = [await read()]
         for command in (("trust", "brewing-tea", "--yes"), ("untrust", "brewing-tea")):
             machine.metier("skills", *command)
-            outcomes.append(await read())
-        return outcomes
+            found.append(await read())
+        return found
 
     before, trusted, after = opened(machine, work)
-    assert isinstance(before, Refused)
-    assert before.code == "not_trusted"
-    assert "metier skills trust" in before.remedy
-    assert isinstance(trusted, Completed)
-    assert "Boil, then pour." in trusted.value
-    assert isinstance(after, Refused)
-    assert after.code == "not_trusted"
+    for outcome, *shown in (before, after):
+        assert isinstance(outcome, Refused)
+        assert outcome.code == "not_trusted"
+        assert "metier skills trust" in outcome.remedy
+        assert shown == [False, False]
+    assert isinstance(trusted[0], Completed)
+    assert "Boil, then pour." in trusted[0].value
+    assert trusted[1:] == (True, True)
 
 
 def test_what_is_not_trusted_is_not_shown_to_a_model(machine: Machine, ours: Path) -> None:

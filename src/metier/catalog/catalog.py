@@ -5,7 +5,7 @@ A catalog is a value: loading again makes another one, and whoever holds the old
 
 import os
 from collections.abc import Mapping
-from typing import Literal, TypeAlias, final
+from typing import Final, Literal, TypeAlias, final
 
 import msgspec
 from msgspec import Struct
@@ -15,15 +15,22 @@ from metier.catalog.discover import Found, Noted, discover
 from metier.catalog.openfile import Signature
 from metier.catalog.requirements import Environment, check
 from metier.catalog.standing import UNBOUND, standing
-from metier.config.settings import Root, Settings
+from metier.config.settings import Root, RootKind, Settings
 from metier.dialects.names import skeleton
-from metier.dialects.skill_md import Compiled, compile_skill
+from metier.dialects.skill_md import compile_skill
 from metier.model.diagnostic import Diagnostic
 from metier.model.requirement import RequirementError
-from metier.model.skill import Skill
+from metier.model.skill import Skill, Source
 from metier.record.trust import Trusts
 
 Shown: TypeAlias = Literal["usable", "unavailable", "pending_approval", "disabled", "broken", "shadowed"]
+
+_SOURCES: Final[dict[RootKind, Source]] = {
+    "bundled": "bundled",
+    "user": "user",
+    "project": "workspace",
+    "extra": "workspace",
+}
 
 
 @final
@@ -103,11 +110,13 @@ def load(settings: Settings, *, trusts: Trusts, environment: Environment) -> Cat
             each = _listed(found, root, known, kept)
             if found.problem is not None and os.path.islink(found.folder):
                 each = _alias(each, settings)
+            alike = ""
             if each.skill is not None:
-                each = _placed(each, each.skill, by_name, by_skeleton)
+                alike = skeleton(each.name)
+                each = _placed(each, each.skill, by_name, by_skeleton.get(alike))
             if each.skill is not None and not each.shadowed_by:
                 each = _judged(each, each.skill, settings, trusts, bound, environment)
-                by_name[each.name] = by_skeleton[skeleton(each.name)] = each
+                by_name[each.name] = by_skeleton[alike] = each
             listed.append(each)
         if kept.keys() != known.keys() or any(kept[path] is not known[path] for path in kept):
             cache.write(settings.cache, root.path, kept)
@@ -130,7 +139,14 @@ def _listed(
     if found.data is None:
         cached = known[path]
     else:
-        cached = cache.Cached(found.signature, _compiled(found, found.data, root))
+        compiled = compile_skill(
+            found.data,
+            folder=found.folder.rpartition("/")[2],
+            manifest=found.manifest,
+            location=found.folder,
+            source=_SOURCES[root.kind],
+        )
+        cached = cache.Cached(found.signature, compiled)
     kept[path] = cached
     compiled = cached.compiled
     return Listed(
@@ -152,24 +168,10 @@ def _alias(each: Listed, settings: Settings) -> Listed:
     return each
 
 
-def _compiled(found: Found, data: bytes, root: Root) -> Compiled:
-    compiled = compile_skill(data, folder=os.path.basename(found.folder), manifest=found.manifest)
-    if compiled.skill is None:
-        return compiled
-    source = "bundled" if root.kind == "bundled" else "user" if root.kind == "user" else "workspace"
-    skill = msgspec.structs.replace(
-        compiled.skill, location=found.folder, manifest=found.manifest, source=source
-    )
-    return msgspec.structs.replace(compiled, skill=skill)
-
-
-def _placed(
-    each: Listed, skill: Skill, by_name: Mapping[str, Listed], by_skeleton: Mapping[str, Listed]
-) -> Listed:
+def _placed(each: Listed, skill: Skill, by_name: Mapping[str, Listed], twin: Listed | None) -> Listed:
     """First wins; the second of the same name is kept visible, a look-alike of another name is refused."""
     if (first := by_name.get(skill.name)) is not None:
         return msgspec.structs.replace(each, shadowed_by=first.folder)
-    twin = by_skeleton.get(skeleton(skill.name))
     if twin is None:
         return each
     problem = Diagnostic(

@@ -53,9 +53,9 @@ def read_small(
                 "too_large",
                 f"{os.path.basename(path)} has {status.st_size:,} bytes; at most {most:,} are read",
             )
-        data = os.read(descriptor, most + 1)
-        if len(data) < status.st_size:  # an interrupted or chunked read; the usual file arrives at once
-            while part := os.read(descriptor, most + 1 - len(data)):
+        data = os.read(descriptor, status.st_size + 1)  # os.read sets aside as much as it is asked for
+        if len(data) != status.st_size:  # it grew, or came in parts; the usual file arrives at once
+            while len(data) <= most and (part := os.read(descriptor, 65_536)):
                 data += part
         if len(data) > most:
             return _error("too_large", f"{os.path.basename(path)} grew past {most:,} bytes while it was read")

@@ -10,7 +10,7 @@ from typing import Any, Final, final
 from msgspec import Struct
 
 from metier.config.settings import SkillEntry
-from metier.model.requirement import Installer, RequirementError, RequirementType
+from metier.model.requirement import NOTHING, Installer, RequirementError, RequirementType
 from metier.model.skill import Skill
 from metier.model.text import one_line
 
@@ -63,6 +63,8 @@ class Environment(Struct, frozen=True, kw_only=True):
 def check(skill: Skill, environment: Environment) -> tuple[RequirementError, ...]:
     """Everything that is missing, in the order in which OpenClaw looks: nothing means it can be used."""
     needs = skill.requirements
+    if needs is NOTHING:
+        return ()
     missing: list[RequirementError] = []
 
     def miss(kind: RequirementType, name: str, install: tuple[Installer, ...] = ()) -> None:

@@ -16,7 +16,7 @@ from metier.dialects.names import code_points, is_standard, name_problem, style_
 from metier.dialects.scalars import SPACE
 from metier.model.diagnostic import Diagnostic
 from metier.model.digest import Json
-from metier.model.skill import Dialect, Skill
+from metier.model.skill import Dialect, Skill, Source
 from metier.model.text import INVISIBLE, hidden, one_line
 
 MANIFEST: Final = "SKILL.md"
@@ -40,8 +40,16 @@ class Compiled(Struct, frozen=True, kw_only=True):
     dialect: Dialect = "agent_skills"
 
 
-def compile_skill(data: bytes, *, folder: str, manifest: str = MANIFEST) -> Compiled:
-    """The skill that `data` describes. `folder` is the name of the folder it lies in, not a path."""
+def compile_skill(
+    data: bytes, *, folder: str, manifest: str = MANIFEST, location: str = "", source: Source = "user"
+) -> Compiled:
+    """The skill that `data` describes.
+
+    Args:
+        folder: the name of the folder it lies in, not a path.
+        location: the path of that folder, passed on as it is.
+        source: where it came from, passed on as it is.
+    """
     document = read(data)
     name = document.text("name") or folder.strip(SPACE)
     description = document.text("description")
@@ -49,6 +57,8 @@ def compile_skill(data: bytes, *, folder: str, manifest: str = MANIFEST) -> Comp
     if fields is None:
         return _refused(document.diagnostics, name, description)
     draft = Draft(document)
+    draft.words["location"] = location
+    draft.words["source"] = source
     if name != folder or not is_standard(name):
         _check_name(draft, name, folder)
     if not (

@@ -1,6 +1,6 @@
 """What a skill needs from the machine, and what is missing of it."""
 
-from typing import Literal, final
+from typing import Final, Literal, final
 
 from msgspec import Struct
 
@@ -23,6 +23,10 @@ class Requirements(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     os: tuple[str, ...] = ()
     always: bool = False
     """Skips every check but the operating system."""
+
+
+NOTHING: Final = Requirements()
+"""One value for the many skills that need nothing."""
 
 
 @final

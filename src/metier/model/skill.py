@@ -7,7 +7,7 @@ from msgspec import Struct
 from metier.model.digest import Json
 from metier.model.entry import Entry
 from metier.model.permission import OWN_FOLDER, PermissionSet
-from metier.model.requirement import Installer, Requirements
+from metier.model.requirement import NOTHING, Installer, Requirements
 
 Dialect: TypeAlias = Literal["metier", "amber", "openclaw", "agent_skills", "friday", "metahuman", "xbot"]
 Source: TypeAlias = Literal["bundled", "workspace", "user", "installed", "ai_proposed", "ai_learned"]
@@ -95,7 +95,7 @@ class Skill(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     key: str = ""
     """Name under which the operator's settings for this skill are kept; the skill's name when empty."""
     primary_env: str = ""
-    requirements: Requirements = Requirements()
+    requirements: Requirements = NOTHING
     installers: tuple[Installer, ...] = ()
     permissions: PermissionSet = OWN_FOLDER
     proposed_tools: tuple[str, ...] = ()

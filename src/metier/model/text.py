@@ -34,14 +34,20 @@ def visible(text: str) -> str:
     """`text` with every unseen character spelled out as `\\u{…}`; tabs and line ends stay."""
     if text.isascii() and text.isprintable():
         return text
-    kept = _EMOJI_JOINER.sub(_KEEP, text.replace("\r\n", "\n").replace(_KEEP, "\ufffd"))
-    return INVISIBLE.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", kept).replace(_KEEP, "\u200d")
+    text = text.replace("\r\n", "\n").replace(_KEEP, "\ufffd")
+    if "\u200d" in text:
+        text = _EMOJI_JOINER.sub(_KEEP, text)
+    return INVISIBLE.sub(_spelled, text).replace(_KEEP, "\u200d")
+
+
+def _spelled(found: re.Match[str]) -> str:
+    return f"\\u{{{ord(found[0]):x}}}"
 
 
 def one_line(text: str, limit: int = 0) -> str:
     """`visible` on a single line, cut at `limit` characters with an ellipsis that shows the cut."""
     line = visible(text)
-    if not line.isascii() or not line.isprintable() or "  " in line:
+    if not line.isprintable() or "  " in line:  # a blank is the only white space that is printable
         line = _SPACES.sub(" ", line)
     line = line.strip()
     return line if not limit or len(line) <= limit else line[: max(limit - 1, 0)].rstrip() + "…"
