@@ -357,7 +357,6 @@ def test_new_changed_and_removed_skills_are_seen_within_a_second(machine: Machin
     machine.skills.mkdir(parents=True)
 
     async def work(runtime: Runtime) -> list[float]:
-        await anyio.lowlevel.checkpoint()  # watching begins with the first await
         taken = []
         # A busy machine may be slow once; it is not slow every time.
         for turn in range(3):
@@ -378,7 +377,6 @@ def test_new_changed_and_removed_skills_are_seen_within_a_second(machine: Machin
 
 def test_a_folder_of_skills_that_was_not_there_before_is_seen(machine: Machine) -> None:
     async def work(runtime: Runtime) -> None:
-        await anyio.lowlevel.checkpoint()  # watching begins with the first await
         assert described(runtime, "brewing-tea") is None
         write_skill(machine.home / ".agents" / "skills" / "brewing-tea")
         await seen(runtime, lambda now: described(now, "brewing-tea") is not None)

@@ -81,7 +81,7 @@ def test_the_snapshot_is_read_only_and_survives_changes_of_the_folder(
     snapshot = store.open(made.digest)
     assert snapshot is not None
     assert b"Does a thing" in (snapshot.read("SKILL.md") or b"")
-    for path in Path(snapshot.folder).rglob("*"):
+    for path in (path for path in Path(snapshot.folder).rglob("*") if path.is_file()):
         assert not stat.S_IMODE(path.stat().st_mode) & 0o222, path
 
 
@@ -146,6 +146,24 @@ def test_an_interrupted_snapshot_leaves_nothing_behind(skill: Path, store: Bundl
     with pytest.raises(BundleError):
         store.take(str(skill), now_ns=now())
     assert list((skill.parent / "bundles").iterdir()) == []
+
+
+@pytest.mark.parametrize("loss", ["a file", "the index", "everything but a folder"])
+def test_what_a_crash_or_a_half_done_removal_left_is_made_anew(
+    skill: Path, store: BundleStore, loss: str
+) -> None:
+    digest = store.take(str(skill), now_ns=now()).digest
+    snapshot = store.open(digest)
+    assert snapshot is not None
+    place = Path(snapshot.folder).parent
+    if loss != "the index":
+        (place / "files/SKILL.md").unlink()
+    if loss != "a file":
+        (place / "index.json").unlink()
+    store.take(str(skill), now_ns=now())
+    again = store.open(digest)
+    assert again is not None
+    assert again.read("SKILL.md") == (skill / "SKILL.md").read_bytes()
 
 
 def test_limits_on_number_and_size_are_refusals_with_a_way_out(

@@ -199,7 +199,7 @@ def test_lint_takes_a_single_file_and_says_when_there_is_none(machine: Machine) 
     skill = write_skill(machine.top / "one")
     assert machine.json("skills", "lint", str(skill / "SKILL.md"), "--json")[0]["status"] == "usable"
     assert "There is no" in machine.metier("skills", "lint", "nowhere", check=2).stderr
-    assert "no folder" in machine.metier("--root", "nowhere", "skills", "list", check=2).stderr
+    assert "no folder nowhere" in machine.metier("--root", "nowhere", "skills", "list", check=5).stderr
 
 
 def test_lint_gives_the_digest_that_trust_binds(machine: Machine) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.disclosure import schemas
-from metier.disclosure.schemas import Names, outward
+from metier.disclosure.schemas import Names, outward, shaped
 from metier.model.entry import Operation
 from metier.model.skill import Tool
 
@@ -29,7 +29,7 @@ def tool(name: str) -> Tool:
 
 
 def test_openai_chat_shape() -> None:
-    assert schemas.openai(TOOLS) == [
+    assert shaped(TOOLS, "openai") == [
         {"type": "function", "function": {"name": "weather__now", "description": "The weather now.", "parameters": PARAMETERS}},
         {
             "type": "function",
@@ -43,7 +43,7 @@ def test_openai_chat_shape() -> None:
 
 
 def test_openai_responses_shape_is_flat_and_says_that_it_is_not_strict() -> None:
-    assert schemas.openai_responses([WEATHER]) == [
+    assert shaped([WEATHER], "openai_responses") == [
         {
             "type": "function",
             "name": "weather__now",
@@ -55,13 +55,13 @@ def test_openai_responses_shape_is_flat_and_says_that_it_is_not_strict() -> None
 
 
 def test_anthropic_shape() -> None:
-    assert schemas.anthropic([WEATHER]) == [
+    assert shaped([WEATHER], "anthropic") == [
         {"name": "weather__now", "description": "The weather now.", "input_schema": PARAMETERS}
     ]
 
 
 def test_mcp_shape() -> None:
-    assert schemas.mcp(TOOLS) == [
+    assert shaped(TOOLS, "mcp") == [
         {
             "name": "weather__now",
             "description": "The weather now.",
@@ -87,12 +87,12 @@ def test_tools_for_operators_never_appear(shape: schemas.Shape) -> None:
 
 
 def test_a_long_description_is_cut_where_one_sees_it() -> None:
-    [shown] = schemas.anthropic([Tool(name="a", description="x" * 5_000, parameters={}, entry=ENTRY)])
+    [shown] = shaped([Tool(name="a", description="x" * 5_000, parameters={}, entry=ENTRY)], "anthropic")
     assert shown["description"] == "x" * 1_023 + "…"
 
 
 def test_changing_what_was_handed_out_does_not_change_the_tool() -> None:
-    [shown] = schemas.anthropic([WEATHER])
+    [shown] = shaped([WEATHER], "anthropic")
     shown["input_schema"]["properties"]["name"]["type"] = "number"
     shown["input_schema"]["required"].clear()
     assert PARAMETERS == {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
@@ -126,7 +126,7 @@ def test_a_taken_name_refuses_the_second_loudly() -> None:
     assert names.problems[0].message == (
         "tool 'a.b' is not shown to models: its outward name 'a__b' is taken by 'a/b'. Rename one of them"
     )
-    assert [shown["name"] for shown in schemas.mcp(tools)] == ["a__b", "c"]
+    assert [shown["name"] for shown in shaped(tools, "mcp")] == ["a__b", "c"]
 
 
 @given(st.lists(st.text(max_size=90) | st.text(st.sampled_from("aA._/-é"), max_size=4)))
@@ -138,7 +138,7 @@ def test_every_shown_name_is_accepted_and_finds_its_way_back(given_names: list[s
         assert names.internal[out] == name
     assert len(names.outward) == len(names.internal)
     assert len(names.outward) + len(names.problems) == len(tools)
-    assert [shown["name"] for shown in schemas.mcp(tools)] == list(names.internal)
+    assert [shown["name"] for shown in shaped(tools, "mcp")] == list(names.internal)
 
 
 def test_the_providers_own_types_accept_the_shapes() -> None:
@@ -149,9 +149,9 @@ def test_the_providers_own_types_accept_the_shapes() -> None:
     from pydantic import TypeAdapter
 
     for i in range(2):
-        TypeAdapter(chat.ChatCompletionFunctionToolParam).validate_python(schemas.openai(TOOLS)[i])
-        TypeAdapter(responses.FunctionToolParam).validate_python(schemas.openai_responses(TOOLS)[i])
-        TypeAdapter(anthropic.ToolParam).validate_python(schemas.anthropic(TOOLS)[i])
-        shown = mcp.Tool.model_validate(schemas.mcp(TOOLS)[i])
+        TypeAdapter(chat.ChatCompletionFunctionToolParam).validate_python(shaped(TOOLS, "openai")[i])
+        TypeAdapter(responses.FunctionToolParam).validate_python(shaped(TOOLS, "openai_responses")[i])
+        TypeAdapter(anthropic.ToolParam).validate_python(shaped(TOOLS, "anthropic")[i])
+        shown = mcp.Tool.model_validate(shaped(TOOLS, "mcp")[i])
         assert shown.annotations.read_only_hint is (TOOLS[i].effect == "read")
         assert shown.input_schema["type"] == "object"

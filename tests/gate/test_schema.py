@@ -308,3 +308,25 @@ def test_the_name_of_an_argument_cannot_disturb_the_message() -> None:
     said = problem_with({}, {"a\n\x1b[2J\u202e" + "x" * 500: 1})
     assert said.isprintable()
     assert len(said) < 200
+
+
+def test_parse_08_a_ladder_cannot_hide_behind_other_ways_to_refer() -> None:
+    for keyword, anchor, way in (
+        ("$dynamicRef", "$dynamicAnchor", "#l{}"),
+        ("$ref", "$id", "l{}"),
+        ("$ref", "$id", "http://x.example/l{}"),
+    ):
+        to = [{keyword: way.format(level)} for level in range(23)]
+        name = [way.removeprefix("#").format(level) for level in range(23)]
+        steps = {f"l{i}": {anchor: name[i], "anyOf": [to[i + 1], to[i + 1]]} for i in range(22)}
+        steps["l22"] = {anchor: name[22], "type": "string"}
+        assert schema_problem(of(to[0], **{"$defs": steps}))
+
+
+def test_parse_08_a_schema_nested_too_deeply_is_a_reason_and_no_exception() -> None:
+    deep: Any = {}
+    for _ in range(5_000):
+        deep = {"not": deep}
+    chain = {f"d{i}": {"$ref": f"#/$defs/d{i + 1}"} for i in range(3_000)} | {"d3000": {}}
+    assert "nested too deeply" in schema_problem(of(deep))
+    assert "nested too deeply" in schema_problem(of({"$ref": "#/$defs/d0"}, **{"$defs": chain}))

@@ -1,10 +1,11 @@
-"""A skill's folder as one content-addressed, link-free, read-only snapshot.
+"""A skill's folder as one content-addressed, link-free snapshot of read-only files.
 
 The digest of a bundle is the digest of its index: every file with its path, size, SHA-256 and whether it may be
 executed. The index is stored beside the files under that digest, so a snapshot proves itself whenever it is read.
 Sandboxes and `read_skill` see only snapshots; a call keeps the version it began with, whatever happens to the folder.
 """
 
+import errno
 import hashlib
 import os
 import shutil
@@ -113,19 +114,14 @@ class BundleStore:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             making = tempfile.mkdtemp(prefix=".making-", dir=self._folder)
         except OSError as error:
-            raise BundleError(
-                f"cannot write to {self._folder}: {error.strerror}", remedy="Free space or fix its owner"
-            ) from None
+            raise _cannot_write(self._folder, error) from None
         try:
             made = _build(folder, now_ns=now_ns, hard_links=hard_links, into=os.path.join(making, _FILES))
-            with open(os.path.join(making, _INDEX), "wb") as file:
-                file.write(_index(made.files))
-            _lock(making)
+            os.makedirs(os.path.join(making, _FILES), exist_ok=True)
+            _store(os.path.join(making, _INDEX), _index(made.files), executable=False)
             self._keep(making, self._place(made.digest))
         except OSError as error:
-            raise BundleError(
-                f"cannot store the snapshot of {folder}: {error.strerror}", remedy="Free some space"
-            ) from None
+            raise _cannot_write(self._folder, error) from None
         finally:
             _discard(making)
         return made
@@ -158,8 +154,17 @@ class BundleStore:
         try:
             os.rename(making, place)
         except OSError:
-            if not os.path.isfile(os.path.join(place, _INDEX)):  # lost a race to an equal bundle: fine
-                raise
+            if self._is_whole(place):
+                return  # the same bundle is there already
+            _discard(place)  # what a crash or a half-done removal left of it
+            os.rename(making, place)
+
+    def _is_whole(self, place: str) -> bool:
+        try:
+            found = self.open(f"sha256:{os.path.basename(place)}")
+            return found is not None and all(found.read(file.path) is not None for file in found.files)
+        except BundleError:
+            return False
 
 
 def _build(folder: str, *, now_ns: int, hard_links: bool, into: str | None) -> Measured:
@@ -194,6 +199,7 @@ def _fingerprint(parts: list[tuple[str, Signature]]) -> str:
     return hashlib.sha256(msgspec.json.encode(sorted(parts))).hexdigest()
 
 
+# Files are read-only and folders are not, as in a Git object store: their owner must be able to remove them.
 def _store(place: str, data: bytes, *, executable: bool) -> None:
     os.makedirs(os.path.dirname(place), exist_ok=True)
     with open(place, "xb") as file:
@@ -201,16 +207,11 @@ def _store(place: str, data: bytes, *, executable: bool) -> None:
     os.chmod(place, 0o500 if executable else 0o400)
 
 
-def _lock(making: str) -> None:
-    os.makedirs(os.path.join(making, _FILES), exist_ok=True)
-    os.chmod(os.path.join(making, _INDEX), 0o400)
-    for folder, _, _ in os.walk(os.path.join(making, _FILES), topdown=False):
-        os.chmod(folder, 0o500)
+def _cannot_write(folder: str, error: OSError) -> BundleError:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    remedy = "Free some space" if full else "Check that it is a folder of your own that you may write to"
+    return BundleError(f"cannot store a snapshot in {folder}: {error.strerror}", remedy=remedy)
 
 
-def _discard(making: str) -> None:
-    if not os.path.isdir(making):
-        return
-    for folder, _, _ in os.walk(making):
-        os.chmod(folder, 0o700)
-    shutil.rmtree(making, ignore_errors=True)
+def _discard(folder: str) -> None:
+    shutil.rmtree(folder, ignore_errors=True)

@@ -24,6 +24,7 @@ async def changes(roots: Sequence[str]) -> AsyncGenerator[None]:
             if _there(roots):
                 yield
             continue
+        fresh = True  # what changed between the last look and the start of this watch was reported to nobody
         try:
             # The default filter hides folders that a skill may well have.
             async for found in awatch(
@@ -35,8 +36,9 @@ async def changes(roots: Sequence[str]) -> AsyncGenerator[None]:
                 force_polling=polling,
             ):
                 moved = _there(roots) != there
-                if found or moved:
+                if found or moved or fresh:
                     yield
+                fresh = False
                 if moved:
                     break
         except (OSError, RuntimeError):

@@ -89,6 +89,9 @@ def load(
     home = os.path.abspath(home or environ.get("METIER_HOME") or os.path.join(user, ".metier"))
     project = os.path.abspath(project or os.getcwd())
     own = _operators_file(config, home)
+    for root in roots:
+        if not os.path.isdir(root):
+            raise ConfigError(f"there is no folder {root} to look for skills in", remedy="Check its name")
     theirs = _projects_file(project, own_path=config or os.path.join(home, "metier.toml"))
     foreign = openclaw.read(os.path.join(user, ".openclaw", "openclaw.json"))
     found, passed_over = _roots(user, home, project, own.skills.roots, theirs.skills.roots, roots)
@@ -181,7 +184,8 @@ def _read(path: str, *, required: bool) -> bytes | None:
         return None
     except OSError as error:
         raise ConfigError(
-            f"cannot read {path}: {error.strerror}", remedy="Make it readable, or move it away"
+            f"cannot look for {path}: {error.strerror}, so nobody can know what it forbids",
+            remedy="Make the file and the folders above it readable, or start from another folder",
         ) from None
 
 

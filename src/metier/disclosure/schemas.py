@@ -7,7 +7,7 @@ case only, are a problem for the second: it is not shown, and `Names.problems` s
 
 import re
 from collections.abc import Iterable
-from typing import Final, Literal, TypeAlias, assert_never, final
+from typing import Final, Literal, TypeAlias, assert_never, final, get_args
 
 from msgspec import Struct, to_builtins
 
@@ -75,7 +75,13 @@ def _taken(tool: str, name: str, holder: str) -> Diagnostic:
 
 
 def shaped(tools: Iterable[Tool], shape: Shape) -> list[dict[str, Json]]:
-    """The tools a model may see, as the given provider's API takes them."""
+    """The tools a model may see, as the given provider's API takes them.
+
+    Raises:
+        ValueError: when there is no such shape.
+    """
+    if shape not in get_args(Shape):
+        raise ValueError(f"there is no tool shape {shape!r}; there are {', '.join(get_args(Shape))}")
     tools = list(tools)
     names = Names.of(tools).outward
     found: list[dict[str, Json]] = []
@@ -84,26 +90,6 @@ def shaped(tools: Iterable[Tool], shape: Shape) -> list[dict[str, Json]]:
         if name is not None:
             found.append(_one(tool, name, shape))
     return found
-
-
-def openai(tools: Iterable[Tool]) -> list[dict[str, Json]]:
-    """For `chat.completions`."""
-    return shaped(tools, "openai")
-
-
-def openai_responses(tools: Iterable[Tool]) -> list[dict[str, Json]]:
-    """For OpenAI's Responses API."""
-    return shaped(tools, "openai_responses")
-
-
-def anthropic(tools: Iterable[Tool]) -> list[dict[str, Json]]:
-    """For Anthropic's Messages API."""
-    return shaped(tools, "anthropic")
-
-
-def mcp(tools: Iterable[Tool]) -> list[dict[str, Json]]:
-    """For the answer to MCP's `tools/list`."""
-    return shaped(tools, "mcp")
 
 
 def _one(tool: Tool, name: str, shape: Shape) -> dict[str, Json]:

@@ -13,6 +13,7 @@ from metier.model.text import one_line
 MAX_NODES: Final = 10_000
 """With references expanded: a ladder of `$ref` and `anyOf` doubles at every level, and validating follows it."""
 MAX_BYTES: Final = 262_144
+_REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 
 _WORDS: Final = {
     "required": "is required",
@@ -39,7 +40,7 @@ def problem_with(schema: dict[str, Json], arguments: dict[str, Json]) -> str:
     Raises:
         ValueError: when the schema itself cannot be used.
     """
-    for error in _validator(msgspec.json.encode(schema)).iter_errors(arguments):
+    for error in _usable(schema).iter_errors(arguments):
         kind: Any = error.kind
         keyword = str(kind.name) if kind is not None else ""
         names = getattr(kind, "unexpected", None) or getattr(kind, "property", None)
@@ -54,10 +55,17 @@ def problem_with(schema: dict[str, Json], arguments: dict[str, Json]) -> str:
 def schema_problem(schema: dict[str, Json]) -> str:
     """Why a schema cannot be used, or nothing."""
     try:
-        _validator(msgspec.json.encode(schema))
+        _usable(schema)
     except ValueError as error:
         return str(error)
     return ""
+
+
+def _usable(schema: dict[str, Json]) -> Any:
+    try:
+        return _validator(msgspec.json.encode(schema))
+    except RecursionError:
+        raise ValueError("the schema is nested too deeply") from None
 
 
 @lru_cache(maxsize=1024)
@@ -65,6 +73,8 @@ def _validator(schema: bytes) -> Any:
     if len(schema) > MAX_BYTES:
         raise ValueError(f"the schema has {len(schema):,} bytes; at most {MAX_BYTES:,} are read")
     tree = cast("dict[str, Any]", msgspec.json.decode(schema))
+    if schema.count(b'"$id"') > ("$id" in tree):
+        raise ValueError("the schema holds another with an $id of its own; give only the whole an $id")
     if _size(tree, tree, {}, ()) > MAX_NODES:
         raise ValueError(f"the schema has more than {MAX_NODES:,} nodes once its references are followed")
     if not {"additionalProperties", "unevaluatedProperties"} & tree.keys():
@@ -89,11 +99,12 @@ def _size(node: Any, top: Any, known: dict[str, int], path: tuple[str, ...]) -> 
         return 1
     branch = cast("dict[str, Any]", node)
     total = _sum(list(branch.values()), top, known, path)
-    reference = branch.get("$ref")
-    if isinstance(reference, str) and reference.startswith("#") and reference not in path:
-        if reference not in known:
-            known[reference] = _size(_follow(top, reference), top, known, (*path, reference))
-        total += known[reference]
+    for keyword in _REFERENCES:
+        reference = branch.get(keyword)
+        if isinstance(reference, str) and reference not in path:
+            if reference not in known:
+                known[reference] = _size(_follow(top, reference), top, known, (*path, reference))
+            total += known[reference]
     return min(total, MAX_NODES + 1)
 
 
@@ -107,7 +118,10 @@ def _sum(nodes: list[Any], top: Any, known: dict[str, int], path: tuple[str, ...
 
 
 def _follow(top: Any, reference: str) -> Any:
+    """Where a reference leads. What is not a pointer into this schema may lead anywhere in it, so it counts as all of it."""
     node = top
+    if not reference.startswith("#/"):
+        return top
     for part in unquote(reference.removeprefix("#")).split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
         if isinstance(node, dict):

@@ -18,8 +18,8 @@ def loads(text: str | bytes) -> Json:
     """
     import json  # not on the listing path
 
-    if len(text) > MAX_BYTES:
-        raise ValueError(f"more than {MAX_BYTES} bytes")
+    if len(text) > MAX_BYTES or (isinstance(text, str) and _size(text) > MAX_BYTES):
+        raise ValueError(f"more than {MAX_BYTES:,} bytes")
     if isinstance(text, bytes):
         try:
             text = text.decode("utf-8")
@@ -72,6 +72,10 @@ def check(value: Json) -> None:
                     pass
         level = below
     raise ValueError(f"more than {MAX_DEPTH} levels deep")
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def _brief(number: int) -> str:

@@ -128,8 +128,9 @@ def open_if_there(path: str) -> Database | None:
 def _require_private_if_there(path: str) -> None:
     try:
         require_private(path, folder=False)
-    except StateError:
-        if os.path.lexists(path):  # else another process closed the database at this moment
+    except StateError as error:
+        # SQLite removes and makes these files as processes come and go: one that is not there is no problem.
+        if not isinstance(error.__cause__, FileNotFoundError):
             raise
 
 

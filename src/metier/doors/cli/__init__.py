@@ -101,6 +101,9 @@ def main() -> None:
     except click.Abort:
         click.echo("Stopped.", err=True)
         sys.exit(130)
+    except click.exceptions.NoArgsIsHelpError as help_wanted:
+        click.echo(help_wanted.format_message())
+        sys.exit(exits.USAGE)
     except click.ClickException as error:
         click.echo(f"metier: {visible(error.format_message())}", err=True)
         sys.exit(exits.USAGE)

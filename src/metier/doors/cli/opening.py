@@ -1,6 +1,5 @@
 """What most commands start with: the settings and the catalog, read once."""
 
-import os
 import time
 from typing import Any
 
@@ -25,9 +24,6 @@ def settings_of(ctx: click.Context) -> Settings:
 def catalog_of(ctx: click.Context) -> tuple[Settings, Catalog]:
     """Settings and catalog."""
     settings = settings_of(ctx)
-    for root in ctx.find_root().obj["roots"]:
-        if not os.path.isdir(root):
-            raise click.UsageError(f"There is no folder {one_line(root)!r} to look for skills in.")
     began = time.perf_counter()
     catalog = catalog_here(settings)
     if ctx.find_root().obj["log"]:
