@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -434,3 +435,22 @@ def test_verbose_and_log_file_say_what_is_done(machine: Machine) -> None:
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts_are_printed(machine: Machine, shell: str) -> None:
     assert "_METIER_COMPLETE" in machine.metier("completion", shell).stdout
+
+
+def test_on_a_terminal_the_list_is_a_table_that_shows_mark_and_whole_names(machine: Machine) -> None:
+    write_skill(machine.skills / "github", description="words " * 80, metadata=GITHUB)
+    write_skill(machine.skills / "a-rather-long-name", description="words " * 80)
+    metier = Path(sys.executable).with_name("metier")
+    done = subprocess.run(
+        ["script", "-qc", f"stty cols 100; {metier} skills list", "/dev/null"],
+        env={**machine.environ, "PATH": f"{machine.bin}:/usr/bin:/bin", "TERM": "xterm"},
+        cwd=machine.project,
+        capture_output=True,
+        text=True,
+    )
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in done.stdout.splitlines()]
+    assert lines[0].startswith("✓")
+    assert "a-rather-long-name words words" in lines[0]
+    assert lines[1].startswith("✗ 🐙 github")
+    assert 'requires binary "gh"' in lines[1]
+    assert max(map(len, lines)) <= 100
