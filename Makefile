@@ -6,16 +6,16 @@ STAMP := $(VENV)/.installed
 FUZZ ?= 10000
 
 .DEFAULT_GOAL := help
-.PHONY: help install format lint types imports fast check test torture bench start bare clean
+.PHONY: help install format lint types imports fast check test torture bench start bare pins clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Metier needs Python 3.11 or newer")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install -q -e . --group dev
+	$(BIN)/python -m pip install -q -e . --group dev -c constraints.txt
 	touch $@
 
 install: $(STAMP) ## Create the virtual environment with everything the checks need
@@ -53,6 +53,9 @@ start: install ## Measure how long the command line takes to start
 
 bare: ## Try the two commands of the README in a bare Debian root
 	bash tests/bare/run
+
+pins: install ## Write the versions the checks passed with into constraints.txt
+	$(BIN)/python -m pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==' > constraints.txt
 
 clean: ## Remove what was built
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .bare

@@ -45,6 +45,8 @@ TOOL: Final = Tool(
 def read_skill(call_id: str, skill: Skill, snapshot: Snapshot, path: str | None) -> Completed | Failed:
     """The instructions of `skill`, or the file `path` of it."""
     wanted = skill.manifest if path is None else path.removeprefix(f"{base_dir(skill)}/").removeprefix("./")
+    if wanted == "SKILL.md":
+        wanted = skill.manifest  # what a model is told; the file may be spelled otherwise
     data = snapshot.read(wanted)
     if data is None:
         names = ", ".join(file.path for file in snapshot.files[:20])

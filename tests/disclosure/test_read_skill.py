@@ -1,0 +1,84 @@
+"""`read_skill` hands out what was trusted, and nothing beside it."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from machine import write_skill
+from metier.catalog.bundle import BundleStore, Snapshot
+from metier.disclosure.read_skill import MAX_FILE_BYTES, read_skill
+from metier.model.outcome import Completed, Failed
+from metier.model.skill import Skill
+
+SKILL = Skill(name="my notes", description="Notes.", dialect="agent_skills")
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Snapshot:
+    folder = write_skill(
+        tmp_path / "my notes", body="See {baseDir}/references/more.md and ${CLAUDE_SKILL_DIR}/x. !`date`"
+    )
+    (folder / "references").mkdir()
+    (folder / "references/more.md").write_text("More.", encoding="utf-8")
+    (folder / "picture.png").write_bytes(b"\x89PNG\xff")
+    (folder / "large.txt").write_bytes(b"x" * (MAX_FILE_BYTES + 1))
+    store = BundleStore(str(tmp_path / "bundles"))
+    found = store.open(store.take(str(folder), now_ns=time.time_ns()).digest)
+    assert found is not None
+    return found
+
+
+def text(snapshot: Snapshot, path: str | None = None, skill: Skill = SKILL) -> str:
+    outcome = read_skill("call", skill, snapshot, path)
+    assert isinstance(outcome, Completed), outcome
+    assert isinstance(outcome.value, str)
+    return outcome.value
+
+
+def test_the_instructions_come_wrapped_with_the_files_that_can_be_read(snapshot: Snapshot) -> None:
+    shown = text(snapshot)
+    assert shown.startswith('<skill_content name="my notes">')
+    assert "See skill://my%20notes/references/more.md and skill://my%20notes/x." in shown
+    assert "!`date`" in shown
+    assert "<file>references/more.md</file>" in shown
+    assert "---\nname" not in shown
+
+
+@pytest.mark.parametrize(
+    "path", ["references/more.md", "./references/more.md", "skill://my%20notes/references/more.md"]
+)
+def test_a_file_can_be_named_as_the_instructions_name_it(snapshot: Snapshot, path: str) -> None:
+    assert text(snapshot, path) == "More."
+
+
+def test_the_manifest_is_found_by_the_name_a_model_is_told(tmp_path: Path) -> None:
+    folder = write_skill(tmp_path / "odd")
+    (folder / "SKILL.md").rename(folder / "Skill.md")
+    store = BundleStore(str(tmp_path / "bundles"))
+    found = store.open(store.take(str(folder), now_ns=time.time_ns()).digest)
+    assert found is not None
+    odd = Skill(name="odd", description="Odd.", dialect="agent_skills", manifest="Skill.md")
+    assert "Do it." in text(found, None, odd)
+    assert "Do it." in text(found, "SKILL.md", odd)
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("../x", "not_found"),
+        ("/etc/hostname", "not_found"),
+        ("references", "not_found"),
+        ("references/../SKILL.md", "not_found"),
+        ("skill://other/SKILL.md", "not_found"),
+        ("picture.png", "not_text"),
+        ("large.txt", "too_large"),
+    ],
+)
+def test_what_is_no_readable_file_of_the_skill_is_a_failure_with_a_reason(
+    snapshot: Snapshot, path: str, code: str
+) -> None:
+    outcome = read_skill("call", SKILL, snapshot, path)
+    assert isinstance(outcome, Failed)
+    assert outcome.code == code
+    assert outcome.message
