@@ -173,7 +173,7 @@ def test_parse_11_thirty_two_levels_are_read_and_one_more_is_refused(wrap: Calla
 def test_parse_11_a_megabyte_is_read_and_one_byte_more_is_refused() -> None:
     assert loads(" " * (MAX_BYTES - 1) + "1") == 1
     for text in (" " * MAX_BYTES + "1", b" " * MAX_BYTES + b"1"):
-        with pytest.raises(ValueError, match="more than 1048576 bytes"):
+        with pytest.raises(ValueError, match="more than 1,048,576 bytes"):
             loads(text)
 
 
