@@ -307,6 +307,21 @@ def test_sup_02_a_decomposed_twin_is_refused(machine: Machine) -> None:
     assert "confusable_name" in codes(machine.catalog())
 
 
+def test_a_folder_whose_name_is_not_utf8_is_reported_and_stops_nobody(machine: Machine) -> None:
+    write_skill(machine.skills / "good")
+    odd = os.fsencode(machine.skills) + b"/odd-\xff"
+    os.makedirs(odd)
+    with open(odd + b"/SKILL.md", "wb") as file:
+        file.write(b"---\nname: odd\ndescription: Odd.\n---\n")
+    catalog = machine.catalog()
+    assert shown(catalog) == {"good": "usable"}
+    assert "not_utf8_name" in codes(catalog)
+    for command in (["skills", "list", "--json"], ["skills", "check", "--json"]):
+        machine.json(*command)
+    linted = machine.json("skills", "lint", str(machine.skills), "--json", check=1)
+    assert {each["status"] for each in linted} == {"usable", "broken"}
+
+
 def test_sup_17_a_folder_loop_ends_and_is_reported(machine: Machine) -> None:
     write_skill(machine.skills / "good")
     (machine.skills / "group").mkdir()

@@ -11,7 +11,7 @@ from typing import Final, final
 from msgspec import Struct
 
 from metier.catalog import allowlist
-from metier.catalog.openfile import Signature, read_small, signature_of
+from metier.catalog.openfile import Signature, read_small, signature_of, spelled
 from metier.config.settings import Root
 from metier.dialects.frontmatter import MAX_BYTES
 from metier.model.diagnostic import Diagnostic
@@ -133,6 +133,12 @@ def _search(
         for entry in listing:
             if entry.name.startswith(".") or entry.name in PASSED_OVER:
                 continue
+            if (shown := spelled(entry.path)) != entry.path:
+                if entry.is_dir(follow_symlinks=False):
+                    yield Noted(
+                        shown, _warning("not_utf8_name", "this folder's name is not UTF-8; rename it")
+                    )
+                continue
             if entry.is_symlink():
                 if _leads_to_skill(entry.path):
                     yield Found(entry.path, MANIFEST, None, None, _link(entry.path))
@@ -175,7 +181,7 @@ def _folders_named(root: str) -> list[str]:
     if isinstance(listing, Diagnostic):
         return []
     return [
-        entry.name
+        spelled(entry.name)
         for entry in listing
         if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
     ]

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, final
 from msgspec import Struct
 
 from metier.catalog.bundle import measure
-from metier.catalog.openfile import read_small
+from metier.catalog.openfile import read_small, spelled
 from metier.catalog.requirements import Environment, check
 from metier.dialects.frontmatter import MAX_BYTES
 from metier.dialects.skill_md import compile_skill
@@ -47,6 +47,10 @@ def lint(paths: tuple[str, ...], environment: Environment) -> Iterator[Linted]:
 
 def _linted(path: str, environment: Environment) -> Linted:
     folder, manifest = os.path.split(path)
+    if spelled(path) != path:
+        message = "this path is not UTF-8; rename the folder or file"
+        problem = Diagnostic(code="not_utf8_name", severity="error", message=message)
+        return _broken(path, os.path.basename(folder), problem)
     folder_name = os.path.basename(os.path.abspath(folder))
     found = read_small(path, most=MAX_BYTES)
     if isinstance(found, Diagnostic):
@@ -76,8 +80,8 @@ def _linted(path: str, environment: Environment) -> Linted:
 
 def _broken(path: str, name: str, problem: Diagnostic) -> Linted:
     return Linted(
-        path=path,
-        name=name,
+        path=spelled(path),
+        name=spelled(name),
         description="",
         dialect=None,
         digest=None,

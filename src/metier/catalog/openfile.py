@@ -16,6 +16,11 @@ YOUNG_NS: Final = 2_000_000_000
 """A file changed this recently may change again without a new timestamp, so nothing is remembered about it."""
 
 
+def spelled(path: str) -> str:
+    """A path that can be shown and stored: bytes that are not UTF-8 are spelled out."""
+    return path if path.isascii() else os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
 def signature_of(status: os.stat_result) -> Signature:
     return (status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
 

@@ -138,6 +138,9 @@ def _roots(
     warnings: list[str] = []
     for path, kind, trusted in places:
         real = os.path.realpath(path)
+        if any("\ud800" <= char <= "\udfff" for char in real):
+            warnings.append(f"{path!r} is not a UTF-8 path, so no skills are looked for there")
+            continue
         if not trusted and not real.startswith(inside):
             warnings.append(f"{path} leads out of the project to {real}, so no skills are looked for there")
             continue
