@@ -88,7 +88,9 @@ class Machine:
         )
         return load_catalog(settings, trusts=trusts_here(settings), environment=environment)
 
-    def metier(self, *args: str, check: int | None = 0, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    def metier(
+        self, *args: str, check: int | None = 0, stdin: str = "", umask: int = -1
+    ) -> subprocess.CompletedProcess[str]:
         """Run the command as a user would; `check` is the exit status that is expected."""
         program = Path(sys.executable).with_name("metier")
         done = subprocess.run(
@@ -100,6 +102,7 @@ class Machine:
             text=True,
             encoding="utf-8",
             timeout=60,
+            umask=umask,
         )
         assert "Traceback" not in done.stdout + done.stderr, done.stderr
         if check is not None:

@@ -145,13 +145,17 @@ def test_nothing_unpickles_and_no_other_yaml_reader_is_used() -> None:
             assert not [name for name in names if name.split(".")[0] in banned], path
 
 
-def test_only_the_front_door_catches_everything() -> None:
+def test_only_a_front_door_and_the_place_where_foreign_code_runs_catch_everything() -> None:
+    """`runtime.py` is the library's door; `execute.py` runs what is not ours."""
     for path in FILES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ExceptHandler) and (
                 node.type is None or (isinstance(node.type, ast.Name) and node.type.id == "Exception")
             ):
-                assert str(path.relative_to(SOURCE)).startswith("doors/"), f"{path}:{node.lineno}"
+                place = str(path.relative_to(SOURCE))
+                assert place.startswith("doors/") or place in ("runtime.py", "execute.py"), (
+                    f"{path}:{node.lineno}"
+                )
 
 
 def test_no_file_is_a_heap_of_odds_and_ends() -> None:

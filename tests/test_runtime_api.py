@@ -240,7 +240,8 @@ def test_a_file_of_a_skill_can_be_read_and_nothing_else(
         "references/leaves.md", "./references/leaves.md", "skill://brewing-tea/references/leaves.md"
     ):
         assert isinstance(outcome, Completed)
-        assert outcome.value == "Green or black."
+        assert isinstance(outcome.value, str)
+        assert outcome.value.splitlines()[1] == "Green or black."
     outside = [
         "../secret.txt", "references/../../secret.txt", "references/../references/leaves.md", str(tea / "SKILL.md"),
         "/etc/passwd", "skill://brewing-tea/../secret.txt", "..", ".", "references", "references/", "references//leaves.md",
@@ -342,7 +343,7 @@ async def seen(runtime: Runtime, condition: Callable[[Runtime], bool]) -> float:
     """Seconds until the condition holds; it fails after ten."""
     began = anyio.current_time()
     with anyio.move_on_after(10):
-        while not condition(runtime):  # noqa: ASYNC110 (the public API has no event to wait for)
+        while not condition(runtime):
             await anyio.sleep(0.05)
     assert condition(runtime)
     return anyio.current_time() - began

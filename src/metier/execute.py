@@ -1,5 +1,8 @@
 """ApprovedCall → Outcome: finds what the call's entry names and runs it."""
 
+import logging
+from typing import Final
+
 from anyio import to_thread
 
 from metier.errors import MetierError
@@ -8,9 +11,11 @@ from metier.model.entry import Operation
 from metier.model.outcome import Completed, Failed
 from metier.model.ports import Operations
 
+_log: Final = logging.getLogger("metier.execute")
+
 
 async def execute(approved: ApprovedCall, operations: Operations) -> Completed | Failed:
-    """Run the call. What went wrong inside is a `Failed`; only cancellation and our own faults come out as exceptions."""
+    """Run the call. Whatever goes wrong inside is a `Failed`; only a cancellation comes out as an exception."""
     valid = approved.authorized.valid
     match valid.tool.entry:
         case Operation(module=module, operation=operation):
@@ -18,12 +23,17 @@ async def execute(approved: ApprovedCall, operations: Operations) -> Completed |
         case _:
             function = None
     if function is None:
-        return Failed(
-            call_id=valid.call.id,
-            code="internal",
-            message=f"nothing here can run {valid.tool.name!r}; its kind of entry needs a sandbox this version lacks",
+        message = (
+            f"nothing here can run {valid.tool.name!r}; its kind of entry needs a sandbox this version lacks"
         )
+        return Failed(call_id=valid.call.id, code="internal", message=message)
     try:
         return await to_thread.run_sync(function, approved)
     except MetierError as error:
         return Failed(call_id=valid.call.id, code="internal", message=str(error))
+    except Exception:  # noqa: BLE001  what runs here is not ours to know, and its caller is owed an outcome
+        _log.exception("call %s of %s failed", valid.call.id, valid.tool.name)
+        message = (
+            f"{valid.tool.name!r} failed with an error of its own; the log of the program has the details"
+        )
+        return Failed(call_id=valid.call.id, code="internal", message=message)

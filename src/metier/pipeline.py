@@ -5,7 +5,7 @@
 
 Four stages, each a function that takes the type the previous one made (`Call → ValidCall → AuthorizedCall →
 ApprovedCall`), so none can be left out or moved. Nothing runs that was not recorded first, and whatever ran leaves
-its outcome in the record, also when the caller went away.
+its outcome in the record, also when the caller went away. How a call ends is always a value.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,6 +15,7 @@ import anyio
 from msgspec import Struct
 
 from metier.catalog.catalog import Catalog
+from metier.errors import MetierError
 from metier.execute import execute
 from metier.gate.approve import approve
 from metier.gate.authorize import authorize
@@ -46,7 +47,14 @@ async def run(call: Call, house: House) -> Outcome:
     valid = validate(call, tools=house.tools, catalog=house.catalog)
     if isinstance(valid, Refused):
         return await house.recorder.refused(call, valid)
-    authorized = authorize(valid, await house.look(valid))
+    try:
+        situation = await house.look(valid)
+    except MetierError as error:
+        unknown = Refused(
+            call_id=call.id, code="record_unavailable", reasons=(error.message,), remedy=error.remedy
+        )
+        return await house.recorder.refused(call, unknown)
+    authorized = authorize(valid, situation)
     if isinstance(authorized, Refused):
         return await house.recorder.refused(call, authorized)
     approved = approve(authorized)
@@ -62,5 +70,5 @@ async def run(call: Call, house: House) -> Outcome:
         outcome = await execute(approved, house.operations)
     finally:
         with anyio.move_on_after(LAST_WORD_SECONDS, shield=True):
-            await house.recorder.outcome(intent, outcome)
+            outcome = await house.recorder.outcome(intent, outcome)
     return outcome

@@ -7,17 +7,19 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Final, final
 
 import anyio
 from anyio import from_thread, to_thread
+from anyio.abc import TaskGroup
+from msgspec import Struct
 
 from metier.catalog.bundle import BundleStore
 from metier.catalog.catalog import Catalog, Listed
 from metier.catalog.catalog import load as load_catalog
-from metier.catalog.here import environment_here
+from metier.catalog.here import environment_here, owner
 from metier.catalog.hold import bind, declared_by, hold
 from metier.catalog.journal import tell
 from metier.catalog.watch import changes
@@ -37,6 +39,7 @@ from metier.model.digest import Json
 from metier.model.outcome import Completed, Failed, Outcome, Refused
 from metier.model.ports import OperationFunction
 from metier.model.skill import Skill, Tool
+from metier.openfile import Signature, signature_at
 from metier.pipeline import House, run
 from metier.record.audit import AuditLog
 from metier.record.database import Database
@@ -47,15 +50,46 @@ _log: Final = logging.getLogger("metier.runtime")
 
 
 @final
+class _Seen(Struct, frozen=True, kw_only=True):
+    """What was loaded at one moment, and how to tell that it is no longer so."""
+
+    settings: Settings
+    files: tuple[Signature | None, ...]
+    """Of the configuration files."""
+    catalog: Catalog
+    trusts: Trusts
+    version: int
+    """Of the database."""
+
+
+@final
 class _State:
     """What is kept on disk, opened once."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.database = Database.open(settings.database)
+    def __init__(self, settings: Callable[[], Settings]) -> None:
+        self._settings = settings
+        first = settings()
+        self.database = Database.open(first.database)
         self.trust = TrustStore(self.database)
-        self.bundles = BundleStore(settings.bundles)
-        self.log = AuditLog(self.database, payloads=settings.audit.payloads)
+        self.bundles = BundleStore(first.bundles)
+        self.log = AuditLog(self.database, payloads=first.audit.payloads)
+
+    def look(self) -> _Seen:
+        """Read the configuration and every root."""
+        began = time.perf_counter()
+        version = self.database.data_version()  # first: what changes while we look is looked at again
+        settings = self._settings()
+        files = tuple(map(signature_at, settings.files))
+        trusts = self.trust.all()
+        catalog = load_catalog(settings, trusts=trusts, environment=environment_here(settings))
+        tell(catalog, seconds=time.perf_counter() - began)
+        return _Seen(settings=settings, files=files, catalog=catalog, trusts=trusts, version=version)
+
+    def is_stale(self, seen: _Seen) -> bool:
+        """Whether a configuration file changed, or trust was given or taken by another process."""
+        if tuple(map(signature_at, seen.settings.files)) != seen.files:
+            return True
+        return self.database.data_version() != seen.version and self.trust.all() != seen.trusts
 
     def body(self, listed: Listed) -> str | None:
         """The instructions of a skill from its snapshot; using it for the first time binds it to its bytes."""
@@ -63,7 +97,7 @@ class _State:
         if held.bytes is None or held.broken or held.refusal:
             return None
         snapshot = self.bundles.open(held.bytes.digest)
-        if snapshot is None or (held.bytes.first_use and not self.bind(listed, held.bytes, by=_owner())):
+        if snapshot is None or (held.bytes.first_use and not self.bind(listed, held.bytes, by=owner())):
             return None
         data = snapshot.read(listed.manifest)
         return None if data is None else frontmatter.body(data)
@@ -110,12 +144,11 @@ class _Operations:
 class Runtime:
     """Skills behind one gate, for a program that drives an agent. Make one with `Runtime.open`."""
 
-    def __init__(self, state: _State, catalog: Catalog, trusts: Trusts, principal: Principal) -> None:
+    def __init__(self, state: _State, seen: _Seen, principal: Principal, tasks: TaskGroup) -> None:
         self._state = state
-        self._catalog = catalog
-        self._trusts = trusts
-        self._version = state.database.data_version()
+        self._seen = seen
         self._principal = principal
+        self._tasks = tasks
         self._tools: Mapping[str, Tool] = {READ_SKILL.name: READ_SKILL}
         self._recorder = Recorder(state.log)
 
@@ -142,35 +175,27 @@ class Runtime:
         Raises:
             MetierError: when configuration or state cannot be used.
         """
-        settings = load(config=config, home=home, project=project, roots=tuple(roots))
-        async with _opened(settings, "agent:library") as runtime:
-            if not watch:
-                yield runtime
-                return
-            try:
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(runtime._follow)
-                    yield runtime
-                    tasks.cancel_scope.cancel()
-            except BaseExceptionGroup as group:
-                if len(group.exceptions) == 1:
-                    raise group.exceptions[0] from None  # the caller's own error, as he raised it
-                raise
+        project = project or os.getcwd()  # the program may go elsewhere while it is open
+
+        def settings() -> Settings:
+            return load(config=config, home=home, project=project, roots=tuple(roots))
+
+        async with _opened(settings, "agent:library", watch=watch) as runtime:
+            yield runtime
 
     @property
     def skills(self) -> list[Skill]:
         """The skills that can be used here and now."""
-        return self._catalog.usable()
+        return self._seen.catalog.usable()
 
     @property
     def catalog(self) -> Catalog:
         """Everything that was found, with the reasons for what cannot be used."""
-        return self._catalog
+        return self._seen.catalog
 
     async def call(self, tool: str, arguments: Json = None) -> Outcome:
         """Call a tool through the whole gate. Refusals and failures are values, not exceptions."""
-        await self._refresh()
-        return await run(self._call(tool, {} if arguments is None else arguments), self._house())
+        return await self._run(self._call(tool, {} if arguments is None else arguments), "")
 
     def prompt(self, message: str | None = None, *, system: str = "", full: bool = False) -> str:
         """The text that tells a model which skills there are.
@@ -178,13 +203,11 @@ class Runtime:
         Args:
             message: what the user said; only a large catalog is searched by it.
             system: your own system prompt, put first.
-            full: the instructions themselves instead of a list to read from.
+            full: the instructions themselves instead of a list to read from. This reads the disk: in an event loop,
+                call it in a thread.
         """
-        wanted = Wanted(message=message, full=full, system=system if full else "")
-        made = prompt(self._catalog, self._state.settings, wanted, body=self._state.body)
-        if full or not system:
-            return made.text
-        return f"{system}\n\n{made.text}" if made.text else system
+        wanted = Wanted(message=message, full=full, system=system)
+        return prompt(self._seen.catalog, self._seen.settings, wanted, body=self._state.body).text
 
     def tools(self, shape: Shape) -> list[dict[str, Json]]:
         """The tools a model can call, in a provider's shape."""
@@ -196,44 +219,79 @@ class Runtime:
         Args:
             tool_calls: a list of tool calls, or the message or response that holds them.
         """
-        await self._refresh()
         asked = toolcalls.parse(tool_calls, loads=strictjson.loads)
-        house = self._house()
         internal = Names.of(self._tools.values()).internal
-        outcomes: list[Outcome | None] = [None] * len(asked)
+        outcomes: dict[int, Outcome] = {}
 
         async def one(index: int, each: toolcalls.Asked) -> None:
             call = self._call(internal.get(each.name, each.name), each.arguments)
-            if each.problem is not None:
-                refused = Refused(call_id=call.id, code="invalid_arguments", reasons=(each.problem,))
-                outcomes[index] = await self._recorder.refused(call, refused)
-            else:
-                outcomes[index] = await run(call, house)
+            outcomes[index] = await self._run(call, each.problem or "")
 
         async with anyio.create_task_group() as tasks:
             for index, each in enumerate(asked):
                 tasks.start_soon(one, index, each)
-        return toolcalls.results(asked, [outcome for outcome in outcomes if outcome is not None])
+        return toolcalls.results(asked, [outcomes[index] for index in range(len(asked))])
 
     async def reload(self) -> None:
-        """Look at every root again. Calls that are under way keep the catalog they started with."""
-        self._version = self._state.database.data_version()
-        self._catalog, self._trusts = await to_thread.run_sync(_look_around, self._state)
+        """Read the configuration and look at every root again. Calls under way keep the catalog they started with.
+
+        Raises:
+            MetierError: when configuration or state cannot be used; what was loaded before stays.
+        """
+        self._seen = await to_thread.run_sync(self._state.look)
+
+    async def _run(self, call: Call, problem: str) -> Outcome:
+        """One call in a task of its own: a caller who goes away cancels the call, but never its record."""
+        ended = anyio.Event()
+        scope = anyio.CancelScope()
+        outcome: Outcome = Failed(
+            call_id=call.id, code="interrupted", message="the runtime was closed meanwhile"
+        )
+
+        async def work() -> None:
+            nonlocal outcome
+            try:
+                with scope:
+                    outcome = await self._judge(call, problem)
+            except Exception:  # noqa: BLE001  the library's own door: one broken call must not end the program
+                _log.exception("call %s broke Metier", call.id)
+                outcome = Failed(
+                    call_id=call.id, code="internal", message="a fault of Metier; its log has the details"
+                )
+            finally:
+                ended.set()
+
+        self._tasks.start_soon(work)
+        try:
+            await ended.wait()
+        finally:
+            scope.cancel()
+        return outcome
+
+    async def _judge(self, call: Call, problem: str) -> Outcome:
+        try:
+            await self._refresh()
+        except MetierError as error:
+            refused = Refused(
+                call_id=call.id, code="setup_unusable", reasons=(error.message,), remedy=error.remedy
+            )
+            return await self._recorder.refused(call, refused)
+        if problem:
+            refused = Refused(call_id=call.id, code="invalid_arguments", reasons=(problem,))
+            return await self._recorder.refused(call, refused)
+        return await run(call, self._house())
 
     async def _refresh(self) -> None:
-        """See what other processes changed: trust given or taken elsewhere counts from the next call on."""
-        version = self._state.database.data_version()
-        if version == self._version:
-            return
-        self._version = version
-        if self._state.trust.all() != self._trusts:
+        """What other processes and the operator changed counts from the next call on."""
+        seen = self._seen
+        if await to_thread.run_sync(self._state.is_stale, seen):
             await self.reload()
 
     async def _follow(self) -> None:
-        async for _ in changes([root.path for root in self._state.settings.roots]):
+        async for _ in changes(lambda: self._seen.catalog.folders()):
             try:
                 await self.reload()
-            except MetierError as error:
+            except (MetierError, OSError) as error:
                 _log.warning("the skills could not be loaded again, so the last ones stay: %s", error)
 
     def _call(self, tool: str, arguments: Json) -> Call:
@@ -242,7 +300,7 @@ class Runtime:
         )
 
     def _house(self) -> House:
-        catalog, state = self._catalog, self._state
+        catalog, state = self._seen.catalog, self._state
 
         async def look_now(valid: ValidCall) -> Situation:
             return await to_thread.run_sync(
@@ -258,38 +316,37 @@ class Runtime:
         )
 
 
-def _owner() -> str:
-    return f"human:uid-{os.getuid()}" if hasattr(os, "getuid") else "human:local"
-
-
-def _look_around(state: _State) -> tuple[Catalog, Trusts]:
-    began = time.perf_counter()
-    trusts = state.trust.all()
-    catalog = load_catalog(state.settings, trusts=trusts, environment=environment_here(state.settings))
-    tell(catalog, seconds=time.perf_counter() - began)
-    return catalog, trusts
-
-
 @asynccontextmanager
-async def _opened(settings: Settings, principal: str) -> AsyncGenerator[Runtime]:
+async def _opened(
+    settings: Callable[[], Settings], principal: str, *, watch: bool
+) -> AsyncGenerator[Runtime]:
     state = await to_thread.run_sync(_State, settings)
     try:
-        catalog, trusts = await to_thread.run_sync(_look_around, state)
-        agent = Principal(id=principal, kind="agent", on_behalf_of=_owner(), roles=frozenset({"agent"}))
-        yield Runtime(state, catalog, trusts, agent)
+        seen = await to_thread.run_sync(state.look)
+        agent = Principal(id=principal, kind="agent", on_behalf_of=owner(), roles=frozenset({"agent"}))
+        async with anyio.create_task_group() as tasks:
+            runtime = Runtime(state, seen, agent, tasks)
+            if watch:
+                tasks.start_soon(runtime._follow)  # pyright: ignore[reportPrivateUsage]
+            yield runtime
+            tasks.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        if len(group.exceptions) == 1:
+            raise group.exceptions[0] from None  # the caller's own error, as he raised it
+        raise
     finally:
         state.database.close()
 
 
 def at_terminal(settings: Settings) -> AbstractAsyncContextManager[Runtime]:
     """The runtime behind `metier call`: it acts as an agent would, so what it shows is what an agent would meet."""
-    return _opened(settings, "agent:cli")
+    return _opened(lambda: settings, "agent:cli", watch=False)
 
 
 @contextmanager
 def bodies_here(settings: Settings) -> Generator[Body]:
     """Instructions of skills from their snapshots, for a door without a loop."""
-    state = _State(settings)
+    state = _State(lambda: settings)
     try:
         yield state.body
     finally:

@@ -107,6 +107,25 @@ def test_a_root_that_is_itself_a_skill_is_one_skill(machine: Machine) -> None:
     assert shown(machine.catalog(roots=(str(machine.top / "lone"),))) == {"lone": "usable"}
 
 
+def test_a_root_that_is_itself_a_skill_says_which_skills_it_hides(machine: Machine) -> None:
+    write_skill(machine.skills / "inner")
+    write_skill(machine.skills, "outer")
+    catalog = machine.catalog()
+    assert shown(catalog) == {"outer": "usable"}
+    assert "root_is_skill" in codes(catalog)
+
+
+def test_a_manifest_that_cannot_be_read_hides_nothing_below_it(machine: Machine) -> None:
+    write_skill(machine.skills / "group/inner")
+    (machine.skills / "group/SKILL.md").mkdir()
+    assert shown(machine.catalog()) == {"group": "broken", "inner": "usable"}
+
+
+def test_the_folder_codex_keeps_its_own_skills_in_is_entered(machine: Machine) -> None:
+    write_skill(machine.home / ".codex/skills/.system/theirs")
+    assert shown(machine.catalog()) == {"theirs": "usable"}
+
+
 def test_skills_lie_up_to_six_folders_deep_and_what_lies_deeper_is_reported(machine: Machine) -> None:
     write_skill(machine.skills / "1/2/3/4/5/deep")
     write_skill(machine.skills / "1/2/3/4/5/6/too-deep")
@@ -343,7 +362,7 @@ def test_sup_17_ten_thousand_nested_folders_end_at_the_depth_limit(machine: Mach
         assert shown(catalog) == {"good": "usable"}
         assert "depth_limit" in codes(catalog)
         done = machine.metier("skills", "lint", str(machine.skills), "--json", check=1)
-        assert "depth_limit" in done.stdout
+        assert "depth_limit" in done.stderr
     finally:
         _remove_deep(machine.skills / "d")
 
@@ -386,7 +405,7 @@ def test_an_unreadable_folder_is_reported_and_the_rest_loads(
 def test_an_unchanged_tree_is_not_parsed_again(
     machine: Machine, audited: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("metier.catalog.openfile.YOUNG_NS", 0)
+    monkeypatch.setattr("metier.openfile.YOUNG_NS", 0)
     skill = write_skill(machine.skills / "once")
     machine.catalog()
     audited.clear()
@@ -413,7 +432,7 @@ def test_a_file_younger_than_two_seconds_is_never_taken_from_the_cache(
 def test_a_damaged_cache_is_only_a_lost_shortcut(
     machine: Machine, damage: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("metier.catalog.openfile.YOUNG_NS", 0)
+    monkeypatch.setattr("metier.openfile.YOUNG_NS", 0)
     write_skill(machine.skills / "once")
     machine.catalog()
     for file in (machine.state / "cache").iterdir():
@@ -425,7 +444,7 @@ def test_a_damaged_cache_is_only_a_lost_shortcut(
 def test_the_same_skills_come_out_of_the_cache_as_out_of_the_files(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("metier.catalog.openfile.YOUNG_NS", 0)
+    monkeypatch.setattr("metier.openfile.YOUNG_NS", 0)
     write_skill(machine.skills / "plain", allowed_tools="Bash(git log:*) Read", license="MIT")
     write_skill(
         machine.skills / "needy", metadata='{"openclaw": {"emoji": "🐙", "requires": {"bins": ["gh"]}}}'

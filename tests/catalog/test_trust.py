@@ -8,6 +8,7 @@ import pytest
 from machine import Machine, write_skill
 from metier.catalog.bundle import BundleStore
 from metier.catalog.hold import Held, bind, declared_by, hold
+from metier.model.call import Bytes
 from metier.record.database import Database
 from metier.record.trust import How, TrustStore
 
@@ -28,15 +29,16 @@ def look(machine: Machine, name: str) -> Held:
 def trust(machine: Machine, name: str, how: How = "operator") -> bool:
     settings = machine.settings()
     listed = machine.catalog().get(name)
-    held = look(machine, name)
     assert listed is not None
-    assert held.bytes is not None
-    snapshot = BundleStore(settings.bundles).open(held.bytes.digest)
+    bundles = BundleStore(settings.bundles)
+    made = bundles.take(listed.folder, now_ns=time.time_ns() + 10**10)
+    snapshot = bundles.open(made.digest)
     assert snapshot is not None
     declared = declared_by(snapshot, listed.manifest, folder=listed.folder)
     assert declared is not None
+    found = Bytes(digest=made.digest, signature=made.signature, first_use=how == "first_use")
     with Database.open(settings.database) as database:
-        return bind(listed, declared, held.bytes, trust=TrustStore(database), how=how, by="human:test")
+        return bind(listed, declared, found, trust=TrustStore(database), how=how, by="human:test")
 
 
 def status(machine: Machine, name: str) -> str:
@@ -160,3 +162,60 @@ def test_an_unreadable_trust_store_stops_everything_with_a_way_out(machine: Mach
     (machine.state / "state.db").write_bytes(b"not a database at all" * 100)
     done = machine.metier("skills", "list", check=5)
     assert "state.db" in done.stderr
+
+
+def test_nothing_is_kept_of_a_skill_that_may_not_be_used(machine: Machine) -> None:
+    write_skill(machine.project / "skills/theirs")
+    assert look(machine, "theirs").refusal
+    assert not (machine.state / "bundles").exists()
+
+
+def test_a_project_skill_that_is_not_trusted_takes_no_name_from_one_that_is(machine: Machine) -> None:
+    write_skill(machine.project / "skills/a", "writing-skills")
+    write_skill(machine.project / "skills/b", "writing-skillѕ")
+    found = machine.catalog().get("writing-skills")
+    assert found is not None
+    assert (found.root.kind, found.shown) == ("bundled", "usable")
+    states = {each.folder.rsplit("/", 1)[1]: each.shown for each in machine.catalog().listed}
+    assert (states["a"], states["b"]) == ("shadowed", "broken")
+    (machine.project / "skills/a").rename(machine.project / "skills/c")
+    write_skill(machine.project / "skills/c", "mine")
+    assert trust(machine, "mine")
+    write_skill(machine.state / "skills/late", "mine")
+    late = machine.catalog().get("mine")
+    assert late is not None
+
+
+def test_a_skill_renamed_in_its_folder_is_shown_as_changed_and_can_be_trusted(machine: Machine) -> None:
+    skill = write_skill(machine.skills / "folder", "one")
+    assert trust(machine, "one", "first_use")
+    write_skill(skill, "two")
+    assert status(machine, "two") == "pending_approval"
+    assert "not the bytes" in look(machine, "two").refusal
+    assert trust(machine, "two")
+    assert status(machine, "two") == "usable"
+
+
+def test_a_skill_cannot_get_around_its_entry_by_choosing_another_key(machine: Machine) -> None:
+    write_skill(machine.skills / "evil", metadata='{"openclaw": {"skillKey": "other"}}')
+    (machine.state / "metier.toml").write_text("[skills.entries.evil]\nenabled = false\n", encoding="utf-8")
+    assert status(machine, "evil") == "disabled"
+    (machine.state / "metier.toml").write_text("[skills.entries.other]\nenabled = false\n", encoding="utf-8")
+    assert status(machine, "evil") == "disabled"
+
+
+def test_a_parent_folder_swapped_for_a_link_is_not_followed(machine: Machine) -> None:
+    write_skill(machine.skills / "group/mine")
+    listed = machine.catalog().get("mine")
+    outside = write_skill(machine.top / "outside/mine")
+    (outside / "key").write_text("secret", encoding="utf-8")
+    (machine.skills / "group").rename(machine.top / "aside")
+    (machine.skills / "group").symlink_to(machine.top / "outside")
+    assert listed is not None
+    settings = machine.settings()
+    with Database.open(settings.database) as database:
+        held = hold(
+            listed, trust=TrustStore(database), bundles=BundleStore(settings.bundles), now_ns=time.time_ns()
+        )
+    assert held.broken
+    assert held.bytes is None

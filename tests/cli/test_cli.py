@@ -96,6 +96,22 @@ def test_info_tells_everything_about_one_skill(machine: Machine) -> None:
     assert found["digest"].startswith("sha256:")
 
 
+def test_info_shows_how_to_get_what_the_skill_needs(machine: Machine) -> None:
+    write_skill(machine.skills / "github", metadata=GITHUB)
+    write_skill(machine.skills / "notes")
+
+    def rows(name: str) -> dict[str, str]:
+        lines = machine.metier("skills", "info", name).stdout.splitlines()
+        return {head.strip(): rest.strip() for head, _, rest in (line.partition(":") for line in lines)}
+
+    found = rows("github")
+    assert found["install"].startswith("apt install gh or brew install gh")
+    assert 'requires binary "gh"' in " ".join(found.values())
+    machine.program("gh")
+    assert "apt install gh" in rows("github")["install"], "also when nothing is missing"
+    assert "install" not in rows("notes")
+
+
 def test_info_takes_exactly_one_name(machine: Machine) -> None:
     assert "NAME" in machine.metier("skills", "info", check=2).stderr
     machine.metier("skills", "info", "a", "b", check=2)
@@ -228,6 +244,27 @@ def test_prompt_chooses_by_message_in_a_large_catalog(machine: Machine) -> None:
     write_skill(machine.skills / "spreadsheets", description="Work with spreadsheet tables.")
     made = machine.json("prompt", "--message", "please open my spreadsheet", "--max", "3", "--json")
     assert made["skills"] == ["spreadsheets"]
+    assert len(made["dropped"]) == len(made["left_out"]["message"]) == 31
+    assert "Listed: 1 of 32 skills." in made["text"]
+    told = machine.metier("prompt", "--message", "please open my spreadsheet", "--max", "3").stderr
+    assert "Left out because they do not fit the message: 31 (filler-0, " in told
+    assert " and 26 more)" in told
+    assert "room" not in told
+    none = machine.metier("prompt", "--message", "zzzz qqqq")
+    assert none.stdout.count("<skill>") == 32
+    assert none.stderr == ""
+
+
+def test_every_option_of_prompt_counts_or_is_refused(machine: Machine) -> None:
+    for number in range(5):
+        write_skill(machine.skills / f"skill-{number}")
+    done = machine.metier("prompt", "--max", "2", "--system", "You help.")
+    assert done.stdout.startswith("You help.\n\nSkills hold")
+    assert done.stdout.count("<skill>") == 2
+    assert "Left out because of the limit on their number: 4 (skill-2, " in done.stderr
+    refused = machine.metier("prompt", "--full", "--budget", "500", check=2)
+    assert "--budget is for the list" in refused.stderr
+    assert refused.stdout == ""
 
 
 def test_prompt_says_what_it_dropped_for_lack_of_room(machine: Machine) -> None:
@@ -290,7 +327,7 @@ def test_reading_a_file_of_a_skill_stays_inside_the_skill(machine: Machine) -> N
     (skill / "references/more.md").write_text("More.", encoding="utf-8")
     (machine.skills / "secret").write_text("secret", encoding="utf-8")
     arguments = json.dumps({"name": "notes", "path": "references/more.md"})
-    assert machine.metier("call", "read_skill", arguments).stdout == "More.\n"
+    assert machine.metier("call", "read_skill", arguments).stdout.splitlines()[1] == "More."
     for path in (
         "../secret",
         "/etc/hostname",
@@ -320,6 +357,8 @@ def test_inj_09_no_escape_sequence_of_a_skill_reaches_the_terminal(machine: Mach
         ["skills", "info", "evil"],
         ["skills", "lint", str(machine.skills)],
         ["prompt"],
+        ["prompt", "--full"],
+        ["prompt", "--full", "--json"],
         ["call", "read_skill", '{"name": "evil"}'],
         ["skills", "trust", "evil", "--yes"],
         ["audit", "tail"],
@@ -454,3 +493,129 @@ def test_on_a_terminal_the_list_is_a_table_that_shows_mark_and_whole_names(machi
     assert lines[1].startswith("✗ 🐙 github")
     assert 'requires binary "gh"' in lines[1]
     assert max(map(len, lines)) <= 100
+
+
+def test_what_is_shown_before_the_question_is_what_is_trusted(machine: Machine) -> None:
+    write_skill(machine.project / "skills/aaa")
+    second = write_skill(machine.project / "skills/bbb")
+    metier = Path(sys.executable).with_name("metier")
+    process = subprocess.Popen(
+        [str(metier), "skills", "trust", "aaa", "bbb"],
+        cwd=machine.project,
+        env=machine.environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    shown = ""
+    while "Trust exactly this?" not in shown:
+        shown += process.stdout.read(1)
+    write_skill(second, metadata='{"openclaw": {"requires": {"bins": ["bash"], "env": ["AWS_SECRET"]}}}')
+    process.stdin.write("y\ny\n")
+    process.stdin.close()
+    rest = process.stdout.read()
+    process.stdout.close()
+    assert process.wait(timeout=30) == 0
+    assert "run bash" in rest
+    assert "see the variables AWS_SECRET" in rest
+
+
+@pytest.mark.parametrize("umask", [0o002, 0o022, 0o000])
+def test_sec_08_the_state_folder_is_private_from_the_first_look_on(machine: Machine, umask: int) -> None:
+    write_skill(machine.project / "skills/one")
+    machine.metier("skills", "list", umask=umask)
+    machine.metier("call", "read_skill", '{"name": "writing-skills"}', umask=umask)
+    for path in (machine.state, machine.state / "cache", machine.state / "bundles"):
+        assert path.stat().st_mode & 0o777 == 0o700, path
+
+
+def test_trusting_all_does_not_give_back_what_a_person_took(machine: Machine) -> None:
+    write_skill(machine.project / "skills/evil")
+    machine.metier("skills", "trust", "evil", "--yes")
+    machine.metier("skills", "untrust", "evil")
+    assert machine.metier("skills", "trust", "--all", "--yes").stdout == "No skill waits to be trusted.\n"
+    machine.metier("skills", "trust", "evil", "--yes")
+
+
+def test_trust_can_be_taken_from_a_skill_whose_folder_is_gone_and_a_misspelled_name_changes_nothing(
+    machine: Machine,
+) -> None:
+    for name in ("one", "two"):
+        write_skill(machine.project / f"skills/{name}")
+    machine.metier("skills", "trust", "--all", "--yes")
+    (machine.project / "skills/one").rename(machine.top / "gone")
+    machine.metier("skills", "untrust", "two", "twoo", check=2)
+    assert "✓ two" in machine.metier("skills", "list").stdout
+    machine.metier("skills", "untrust", "one")
+    (machine.top / "gone").rename(machine.project / "skills/one")
+    assert "✗ one" in machine.metier("skills", "list").stdout
+
+
+def test_check_looks_at_every_file_and_agrees_with_the_gate(machine: Machine) -> None:
+    os.mkfifo(write_skill(machine.skills / "odd") / "pipe")
+    bound = write_skill(machine.skills / "bound")
+    machine.metier("call", "read_skill", '{"name": "bound"}')
+    (bound / "run.sh").write_text("true", encoding="utf-8")
+    report = machine.json("skills", "check", "--json", check=1)
+    assert {each["name"]: each["status"] for each in report["skills"]} == {
+        "bound": "pending_approval",
+        "odd": "broken",
+        "writing-skills": "usable",
+    }
+    for name, code in (("odd", "skill_broken"), ("bound", "not_trusted")):
+        assert (
+            machine.json("call", "read_skill", json.dumps({"name": name}), "--json", check=3)["code"] == code
+        )
+
+
+def test_a_working_directory_that_is_gone_is_said(machine: Machine) -> None:
+    metier = Path(sys.executable).with_name("metier")
+    done = subprocess.run(
+        ["sh", "-c", f"mkdir gone; cd gone; rmdir ../gone; {metier} skills list"],
+        env={**machine.environ, "PATH": "/usr/bin:/bin"},
+        cwd=machine.project,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 5
+    assert "the working directory is gone" in done.stderr
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+def test_closed_streams_are_no_fault(machine: Machine, closed: str) -> None:
+    metier = Path(sys.executable).with_name("metier")
+    for command in ("skills list", "call read_skill -"):
+        done = subprocess.run(
+            ["sh", "-c", f"{metier} {command} {closed}"],
+            env={**machine.environ, "PATH": "/usr/bin:/bin"},
+            cwd=machine.project,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+        )
+        assert done.returncode in (0, 2), (command, done)
+        assert "internal error" not in done.stderr
+
+
+def test_output_that_cannot_be_written_is_said(machine: Machine) -> None:
+    metier = Path(sys.executable).with_name("metier")
+    done = subprocess.run(
+        ["sh", "-c", f"{metier} skills list > /dev/full"],
+        env={**machine.environ, "PATH": "/usr/bin:/bin"},
+        cwd=machine.project,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 5
+    assert "could not be written" in done.stderr
+
+
+def test_a_skill_switched_off_or_broken_elsewhere_is_refused_with_its_code(machine: Machine) -> None:
+    write_skill(machine.skills / "off")
+    (machine.state / "metier.toml").write_text('[skills]\ndisabled = ["off"]\n', encoding="utf-8")
+    outcome = machine.json("call", "read_skill", '{"name": "off"}', "--json", check=3)
+    assert outcome["code"] == "skill_disabled"
+    assert outcome["remedy"]

@@ -1,11 +1,13 @@
 """Configuration: unknown is an error, a project may only restrict, secrets are not kept."""
 
+import os
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from machine import Machine
+from metier.config.load import load
 from metier.config.settings import Settings
 from metier.errors import ConfigError
 
@@ -161,3 +163,35 @@ def test_when_openclaws_own_file_cannot_be_read_its_skills_are_held_back(machine
 def test_dot_env_files_are_never_read(machine: Machine) -> None:
     (machine.project / ".env").write_text("METIER_HOME=/nowhere\n", encoding="utf-8")
     assert machine.settings().home == str(machine.state)
+
+
+def test_a_configuration_file_that_is_no_plain_file_stops_everything_at_once(machine: Machine) -> None:
+    os.mkfifo(machine.project / "metier.toml")
+    with pytest.raises(ConfigError, match="not a regular file"):
+        machine.settings()
+
+
+def test_a_configuration_file_is_read_whole_or_not_at_all(machine: Machine) -> None:
+    padding = "# " + "x" * 1_048_576 + "\n"
+    with pytest.raises(ConfigError, match="nobody can know what it forbids"):
+        project(machine, padding + '[skills]\ndisabled = ["evil"]\n')
+
+
+def test_a_relative_root_of_the_operator_is_refused_because_it_would_be_another_one_in_every_project(
+    machine: Machine,
+) -> None:
+    with pytest.raises(ConfigError, match="not absolute"):
+        own(machine, '[skills]\nroots = ["my-skills"]\n')
+    (machine.home / "mine").mkdir()
+    # `~` is the home of the account that runs, whatever the test machine's HOME says.
+    assert own(machine, f'[skills]\nroots = ["{machine.home}/mine"]\n')
+
+
+def test_the_root_folder_can_be_a_project_and_nothing_is_said_of_folders_that_are_not_there(
+    machine: Machine,
+) -> None:
+    assert load(project="/", environ=machine.environ).warnings == ()
+
+
+def test_an_empty_home_means_the_users_own(machine: Machine) -> None:
+    assert not load(project=str(machine.project), environ={"HOME": ""}).home.startswith("/.metier")

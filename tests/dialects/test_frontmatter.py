@@ -109,6 +109,11 @@ def test_the_body_keeps_its_first_indentation_and_loses_blank_lines_around() -> 
         ("1.10", "1.1"),
         ("012", "12"),
         ('"012"', "012"),
+        ("012 # a comment", "12"),
+        ("-007.50", "-7.5"),
+        ("1e400", "Infinity"),
+        ("'1e400'", "1e400"),
+        ("012 apples", "012 apples"),
         ("1e21", "1e+21"),
         ("true", "true"),
         ("~", "~"),
@@ -125,3 +130,12 @@ def test_the_body_keeps_its_first_indentation_and_loses_blank_lines_around() -> 
 )
 def test_a_value_becomes_the_text_that_openclaw_makes_of_it(written: str, expected: str) -> None:
     assert read(f"---\ndescription: {written}\n---\n".encode()).text("description") == expected
+
+
+@pytest.mark.parametrize(
+    "line", ["  description: {}", '"description": {}', "description : {}", "'description':  {}"]
+)
+def test_a_number_is_a_number_however_its_key_is_written(line: str) -> None:
+    for written, expected in (("012", "12"), ("'012'", "012"), ("-1e400", "-Infinity")):
+        data = f"---\n{line.format(written)}\n---\n".encode()
+        assert read(data).text("description") == expected

@@ -85,3 +85,11 @@ def test_a_flood_of_broken_values_is_neither_slow_nor_loud() -> None:
 
 def test_a_nested_value_of_nothing_but_unseen_blanks_is_no_value() -> None:
     assert _read("name: |\ndes\n  cription: \ufeff").fields is None
+
+
+@pytest.mark.parametrize("stray", [":", ": text", "  :", ":\n  text"])
+def test_an_entry_without_a_key_belongs_to_nobody(stray: str) -> None:
+    document = _read(f"name: x\ndescription: d\n{stray}\nlicense: MIT")
+    assert document.text("description") == "d"
+    assert document.text("license") == "MIT"
+    assert [found.code for found in document.diagnostics] == ["yaml_repaired"]

@@ -2,6 +2,7 @@
 
 import json
 
+import pyjson5
 import pytest
 
 from metier.dialects.frontmatter import read
@@ -80,19 +81,48 @@ def test_parse_06_metadata_that_is_no_map_is_ignored_and_said(written: str) -> N
         '{"openclaw": {"always": false, "always": true}}',
         '{"openclaw": {}, "openclaw": {"always": true}}',
         '\'{"openclaw": {}, "openclaw": {"always": true}}\'',
+        '\'{"openclaw": {"always": false, "always": true,}}\'',
+        '\'{"openclaw": {"always": false, "\\u0061lways": true,}}\'',
+        "'{openclaw: {always: false, \"always\": true}}'",
+        "'{openclaw: {always: false, /* x: */ \\u0061lways: true}}'",
+        "'{openclaw: {a: \"//\", always: false, always: true}}'",
+        '\'{openclaw: {a: "\\"", always: false, always: true, b: "\\""}}\'',
+        "|\n  {openclaw: {always: false, // '\n  always: true, // '\n  }}",
+        '\'{"openclaw": {"always": false, "always": true}, "n": ' + "9" * 300 + "}'",
     ],
 )
 def test_parse_06_a_key_given_twice_in_metadata_is_refused(written: str) -> None:
     compiled = _compiled(written)
     assert compiled.skill is None
     assert _codes(compiled) == ["duplicate_key"]
-    unquoted = written.strip("'")
-    assert isinstance(json.loads(unquoted), dict), "a plain JSON reader takes the last one without a word"
+    unquoted = written.lstrip("|").strip("'")
+    assert isinstance(pyjson5.decode(unquoted), dict), "a plain reader takes the last one without a word"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        """'{openclaw: {a: "b: c", "d: e": 1, f: ["g:", {h: 1}],}}'""",
+        "'{openclaw: {/* a: 1 */ b: 1, c: {b: 1}, \"//x\": 2}} // d: 3'",
+        "|\n  {openclaw: {// it\"s: x\n  a: 1, /* '\n ' */ 'x\\\"': 2}}",
+    ],
+)
+def test_colons_in_texts_and_comments_are_no_keys(written: str) -> None:
+    compiled = _compiled(written)
+    assert compiled.skill is not None
+    assert compiled.dialect == "openclaw"
+
+
+def test_parse_06_a_line_inside_a_quoted_text_is_no_way_around_the_check() -> None:
+    hidden = '{"openclaw": {"always": false, "always": true}}'
+    data = f"---\ndescription: d\nx: '\nmetadata: {hidden}\n  '\nmetadata: {{openclaw: {{}}}}\n---\n"
+    compiled = compile_skill(data.encode(), folder="x")
+    assert _codes(compiled)[0] == "duplicate_key" and compiled.skill is None
 
 
 @pytest.mark.parametrize("open_, close", [("[", "]"), ('{"a":', "}"), ("[", "")])
 def test_parse_06_nesting_by_the_hundred_thousand_is_refused_or_ignored(open_: str, close: str) -> None:
-    for depth in (100_000, 2_000):
+    for depth in (30_000, 2_000):
         deep = open_ * depth + "1" + close * depth
         for written in (f"'{deep}'", deep):
             compiled = _compiled(written)

@@ -1,8 +1,12 @@
 """Names that may be used, and names that look alike."""
 
+import os
+from typing import Any
+
 import pytest
 
 from metier.dialects.names import name_problem, skeleton
+from metier.dialects.skill_md import compile_skill
 
 
 @pytest.mark.parametrize(
@@ -29,6 +33,22 @@ def test_sup_02_a_dangerous_name_has_a_reason(name: str) -> None:
         ("mail", "ma\u200bil"),
         ("cafe\u0301", "caf\u00e9"),
         ("a-b", "a\u2010b"),
+        ("paypal", "paypaI"),
+        ("paypal", "paypa1"),
+        ("paypal", "paypa|"),
+        ("google", "g00gle"),
+        ("google", "GOOGLE."),
+        ("pdf-reader", "pdf_reader"),
+        ("pdf-reader", "pdf.reader"),
+        ("pdf-reader", "pdf-reader.-"),
+        ("modern", "modem"),
+        ("browser", "brovvser"),
+        ("local-files", "locaI_fiIes"),
+        ("coptic", "ⲥⲟⲣⲧⲓⲥ"),
+        ("coptic", "ⲤⲞⲢⲦⲒⲤ"),
+        ("lisu-mail", "ꓡꓲꓢꓴ-ꓟꓮꓲꓡ"),
+        ("small", "ꜱᴍᴀʟʟ"),
+        ("modern", "ᴍᴏᴅᴇʀɴ"),
     ],
 )
 def test_names_that_look_alike_have_one_skeleton(honest: str, twin: str) -> None:
@@ -37,5 +57,30 @@ def test_names_that_look_alike_have_one_skeleton(honest: str, twin: str) -> None
 
 
 def test_names_that_do_not_look_alike_stay_apart() -> None:
-    names = ["mail", "mails", "m-ail", "почта", "邮件", "email", "cafe", "café"]
+    names = [
+        "mail",
+        "mails",
+        "m-ail",
+        "почта",
+        "邮件",
+        "email",
+        "cafe",
+        "café",
+        "pdf",
+        "pdf-2",
+        "word",
+        "sword",
+    ]
+    assert len({skeleton(name) for name in names}) == len(names)
+
+
+def test_no_two_real_skills_of_different_names_are_taken_for_each_other(corpus: Any) -> None:
+    names: set[str] = set()
+    for expected in corpus.oracle:
+        place = os.path.join(corpus.root, expected["path"])
+        with open(place, "rb") as file:
+            compiled = compile_skill(file.read(), folder=os.path.basename(os.path.dirname(place)))
+        if compiled.skill is not None:
+            names.add(compiled.skill.name)
+    assert len(names) > 1_000
     assert len({skeleton(name) for name in names}) == len(names)

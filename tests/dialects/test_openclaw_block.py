@@ -1,6 +1,7 @@
 """The openclaw block: its normal form, and what a skill may touch because of it."""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -129,6 +130,30 @@ def test_a_web_address_has_one_spelling(written: str, address: str | None) -> No
     assert web_address(written) == address
 
 
+@pytest.mark.parametrize(
+    "host",
+    [
+        "e" + "\u0301\u0323" * 30_000,
+        "é" * 100_000,
+        "é." * 60_000,
+        "%c3%a9" * 20_000,
+        "".join(chr(0x4E00 + n) for n in range(20_000)),
+    ],
+    ids=["marks", "one label", "labels", "escapes", "han"],
+)
+def test_res_14_a_host_beyond_the_lengths_of_the_net_costs_no_time(host: str) -> None:
+    started = time.process_time()
+    assert web_address(f"https://{host}/x") is None
+    assert time.process_time() - started < 0.5
+
+
+def test_hosts_up_to_the_lengths_of_the_net_have_their_spelling() -> None:
+    assert web_address("https://" + "é" * 40 + ".de") is not None
+    assert web_address("https://" + "é" * 64 + ".de") is None
+    assert web_address("https://" + "\ufdfa" * 10 + ".de") is None, "ten signs that stand for 180 letters"
+    assert web_address("https://" + "a" * 300 + ".de") is not None, "as written, it is short work"
+
+
 def test_every_way_to_install_is_shown_to_people() -> None:
     assert installers([{"kind": "apt", "package": "jq", "bins": ["jq"], "os": "linux", "note": "n"}]) == (
         Installer(kind="apt", target="jq", binaries=("jq",), os=("linux",), details={"note": "n"}),
@@ -142,6 +167,22 @@ def test_every_way_to_install_is_shown_to_people() -> None:
         Installer(kind="shell", target="a b", label="L"),
     )
     assert installers([None, 5, "", {}, []]) == ()
+
+
+@pytest.mark.parametrize(
+    ("spec", "target"),
+    [
+        ({"kind": "brew", "formula": "gh"}, "gh"),
+        ({"kind": "apt", "package": "gh"}, "gh"),
+        ({"kind": "go", "module": "example.com/gh/cmd/gh@latest"}, "example.com/gh/cmd/gh@latest"),
+    ],
+)
+def test_an_installer_names_its_formula_package_or_module(spec: dict[str, str], target: str) -> None:
+    skill = _compiled({"install": [{"id": "one", "label": "Get it", "bins": ["gh"], **spec}]}).skill
+    assert skill is not None
+    assert skill.installers == (
+        Installer(kind=spec["kind"], target=target, label="Get it", binaries=("gh",), details={"id": "one"}),
+    )
 
 
 def test_what_is_declared_becomes_what_may_be_touched() -> None:

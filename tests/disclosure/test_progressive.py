@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from metier.disclosure.progressive import PREAMBLE, available_skills
+from metier.disclosure.progressive import PREAMBLE, Narrowed, available_skills
 from metier.model.skill import Skill
 from metier.model.text import one_line
 
@@ -92,6 +92,23 @@ def test_a_second_skill_under_a_shown_name_is_dropped_and_said() -> None:
     assert "second" not in found.text
     assert found.dropped == ("a b",)
     assert "Listed: 1 of 2 skills." in found.text
+
+
+def test_a_name_that_is_shown_is_not_counted_as_dropped_because_of_its_twin() -> None:
+    found = available_skills([skill("a b"), skill("a  b"), skill("c  d")])
+    assert found.names == ("a b", "c  d")
+    assert (found.no_room, found.taken) == ((), ("a b",))
+
+
+@given(st.integers(1, 2_000), st.integers(1, 30))
+def test_a_narrowed_list_says_so_within_the_budget(budget: int, more: int) -> None:
+    skills = [skill(f"s{i}", "word " * 20) for i in range(8)]
+    found = available_skills(skills, budget=budget, narrowed=Narrowed(8 + more, "Chosen for you.\n"))
+    assert len(found.text) <= budget
+    assert len(found.names) + len(found.no_room) == 8
+    if found.text:
+        assert f"Listed: {found.shown} of {8 + more} skills." in found.text
+        assert "Chosen for you.\n" in found.text
 
 
 def test_descriptions_are_shortened_before_names_are_dropped() -> None:

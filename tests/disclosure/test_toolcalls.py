@@ -30,6 +30,7 @@ RESPONSES_CALL = {
     "type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "read_skill", "arguments": '{"name":"pdf"}',
 }  # fmt: skip
 ANTHROPIC_CALL = {"type": "tool_use", "id": "call_1", "name": "read_skill", "input": {"name": "pdf"}}
+OLD_CALL = {"name": "read_skill", "arguments": '{"name":"pdf"}'}
 MCP_CALL = {"name": "read_skill", "arguments": {"name": "pdf"}}
 
 
@@ -55,6 +56,11 @@ MCP_CALL = {"name": "read_skill", "arguments": {"name": "pdf"}}
                 "content": [{"type": "text", "text": "x"}, ANTHROPIC_CALL],
             },
             asked("anthropic"),
+        ),
+        ({"role": "assistant", "content": None, "function_call": OLD_CALL}, asked("openai_function", "")),
+        (
+            {"choices": [{"message": {"role": "assistant", "function_call": OLD_CALL, "tool_calls": None}}]},
+            asked("openai_function", ""),
         ),
         (MCP_CALL, asked("mcp", "")),
         ({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": MCP_CALL}, asked("mcp", "7")),
@@ -130,6 +136,26 @@ def test_a_call_without_a_name_or_in_free_form_still_gets_an_answer() -> None:
         "this is a free-form call; every tool here takes a JSON object",
     ]
     assert [message["tool_call_id"] for message in results(found, [DONE, DONE])] == ["call_1", "call_2"]
+
+
+@pytest.mark.parametrize("part", [{"type": "function"}, {"type": "function", "function": None}])
+def test_a_call_that_holds_nothing_still_gets_an_answer(part: dict) -> None:
+    found = calls([{**part, "id": "call_1"}, openai_call("call_2")])
+    assert [call.problem for call in found] == ["the call names no tool", None]
+    assert [message["tool_call_id"] for message in results(found, [DONE, DONE])] == ["call_1", "call_2"]
+
+
+def test_an_old_call_is_answered_in_its_old_shape() -> None:
+    bad = {"role": "assistant", "content": None, "function_call": {"name": "read_skill", "arguments": "{"}}
+    both = {"role": "assistant", "function_call": OLD_CALL, "tool_calls": [openai_call()]}
+    assert results(calls(both), [DONE, DONE]) == [
+        {"role": "function", "name": "read_skill", "content": '{"ok":true}'},
+        {"role": "tool", "tool_call_id": "call_1", "content": '{"ok":true}'},
+    ]
+    assert ["not valid JSON" in (call.problem or "") for call in calls(bad)] == [True]
+    assert [call.problem for call in calls({"role": "assistant", "function_call": {}})] == [
+        "the call names no tool"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -247,11 +273,16 @@ def test_openais_own_objects_and_types_agree() -> None:
     )
     for given_object in (completion, completion.choices[0].message, completion.choices[0].message.tool_calls):
         assert calls(given_object) == [asked("openai")]
+    old = chat.ChatCompletionMessage.model_validate(
+        {"role": "assistant", "content": None, "function_call": OLD_CALL}
+    )
+    assert calls(old) == [asked("openai_function", "")]
     item = responses.ResponseFunctionToolCall.model_validate(RESPONSES_CALL)
     response = responses.Response.model_construct(object="response", output=[item])
     assert calls(response) == calls([item]) == [asked("openai_responses")]
 
     TypeAdapter(chat.ChatCompletionToolMessageParam).validate_python(results([asked("openai")], [DONE])[0])
+    TypeAdapter(chat.ChatCompletionFunctionMessageParam).validate_python(results(calls(old), [DONE])[0])
     TypeAdapter(FunctionCallOutput).validate_python(results([asked("openai_responses")], [DONE])[0])
 
 

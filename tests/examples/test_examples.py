@@ -101,7 +101,9 @@ class Machine(NamedTuple):
         lines = self.start([program, "audit", "tail", "--json"]).stdout.splitlines()
         records = [json.loads(line) for line in lines]
         return [
-            (each["event"], each["tool"], each.get("skill", "")) for each in records if each.get("call_id")
+            (each["event"], each.get("tool", ""), each.get("skill", ""))
+            for each in records
+            if each.get("call_id")
         ]
 
 

@@ -29,6 +29,7 @@ VALUES = [
     '{"openclaw": {"emoji": "x", "requires": {"bins": ["jq"], "env": "A,B"}, "os": ["linux"], "always": true}}',
     '{"clawdbot": {"install": [{"kind": "brew", "formula": "a"}, {"kind": "apt"}, null, 5, [], {"kind": "download", "url": "http://[x"}]}}',
     "'{\"openclaw\": {\"a\": 1, \"a\": 2}}'", "{'openclaw': {'skillKey': '', },}", '{"amber": {"timeout_ms": 1e9}}', '{"moltbot": []}',
+    "'{openclaw: {a: 1, a: 2,}}'", "'{openclaw: {a: \"//\", /* b: */ c: 1}}'", "[\n\ufeff&a x,\n\ufeff*a]", "&a [x]\nb: *a", "0123", "\n:",
     "\n  openclaw:\n    requires:\n      bins: [1, null, [a, {b: c}], '*', ../x]\n    primaryEnv: '*'\n    install: curl x | sh",
 ]
 KEYS = [

@@ -315,8 +315,9 @@ def test_time_is_utc_with_microseconds(log: AuditLog, act: Act) -> None:
 
 
 def test_sec_05_a_short_payload_cannot_be_guessed_from_the_chain(
-    log: AuditLog, act: Act, intruder: sqlite3.Connection
+    database: Database, act: Act, intruder: sqlite3.Connection
 ) -> None:
+    log = AuditLog(database, payloads="full")
     guesses = [msgspec.json.encode({"pin": f"{number:04}"}) for number in range(10_000)]
     log.refused(act, code="c", reasons=("r",), payloads={"arguments": {"pin": "4711"}})
     log.refused(act, code="c", reasons=("r",), payloads={"arguments": {"pin": "4711"}})

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.record.payload import bounded_text, payload_bytes
-from metier.record.redact import MASK, names_a_secret, redact
+from metier.record.redact import redact
+from metier.record.secret_names import names_a_secret
+from metier.record.secret_text import MASK
 
 SECRET_NAMES = [
     "token",
@@ -35,6 +37,29 @@ SECRET_NAMES = [
     "credentials",
     "ｐａｓｓｗｏｒｄ",
     "paſſword",
+    "pa\u0455sword",
+    "pásswôrd",
+    "pass\u200bword",
+    "api\u2060_key",
+    "au\u00adth",
+    "auth",
+    "x-auth",
+    "basicAuth",
+    "pass",
+    "db_pass",
+    "passcode",
+    "jwt",
+    "otp",
+    "pin",
+    "userPIN",
+    "pin_code",
+    "key",
+    "ssh_key",
+    "client_key",
+    "api:key",
+    "api/key",
+    "session",
+    "session_id",
 ]
 
 
@@ -45,7 +70,32 @@ def test_a_secret_is_known_by_its_name_however_it_is_spelled(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["name", "path", "query", "key", "monkey", "author", "passenger", "sort_keys", ""]
+    "name",
+    [
+        "name",
+        "path",
+        "query",
+        "monkey",
+        "keyboard",
+        "keys",
+        "sort_key",
+        "sort_keys",
+        "author",
+        "authored_by",
+        "passenger",
+        "passage",
+        "compass",
+        "bypass",
+        "pinned",
+        "spin",
+        "pineapple",
+        "sessions",
+        "options",
+        "residual",
+        "été",
+        "_",
+        "",
+    ],
 )
 def test_an_ordinary_name_is_left_alone(name: str) -> None:
     assert redact({name: "value"}) == {name: "value"}
@@ -57,6 +107,98 @@ def test_a_count_of_tokens_is_not_a_token() -> None:
         "tokens": MASK,
         "token": MASK,
     }
+
+
+def test_a_number_under_the_name_of_a_secret_is_masked() -> None:
+    assert redact({"pin": 1234, "tokens": 123456, "recovery_tokens": 12345678, "otp": 0.5}) == {
+        "pin": MASK,
+        "tokens": MASK,
+        "recovery_tokens": MASK,
+        "otp": MASK,
+    }
+
+
+SHAPES: dict[str, Any] = {
+    "name and value": [{"name": "Authorization", "value": "c4n4ry"}],
+    "key and value": {"key": "api_key", "value": ["c4n4ry"]},
+    "pair": [["Cookie", "c4n4ry"]],
+    "option": ["curl", "--password", "c4n4ry", "-v"],
+    "option with its value": ["--password=c4n4ry,;c4n4ry"],
+    "short query": "https://example.org/?key=c4n4ry&page=2",
+    "header": ["Authorization: Bearer c4n4ry"],
+    "header in a command": "curl -H 'Authorization: Basic c4n4ry c4n4ry' https://example.org",
+    "credential alone": "send Bearer c4n4ry-0123 along",
+    "user of an address": "clone https://user:c4n4ry@c4n4ry@example.org/x",
+    "token as a user": "https://c4n4ry@example.org/x",
+    "database address": {"dsn": "postgres://u:c4n4ry@h/db"},
+    "JSON": '{"a": [{"password": {"b": "c4n4ry"}}]}',
+    "JSON in JSON": '["{\\"password\\": [\\"c4n4ry\\"]}"]',
+    "JSON with a name twice": '{"password": "c4n4ry", "password": null}',
+    "JSON in a sentence": 'post {"password": "c4n4ry \\" c4n4ry"} there',
+    "assignment": "export DB_PASSWORD='c4n4ry c4n4ry'",
+    "unseen character in a text": "pass\u200bword=c4n4ry",
+    "private key": "-----BEGIN RSA PRIVATE KEY-----\nc4n4ry\n-----END RSA PRIVATE KEY-----",
+    "cut private key": "-----BEGIN PRIVATE KEY-----\nc4n4ry",
+    "key of an object": {"https://user:c4n4ry@example.org": 1},
+    "sk-": "use sk-c4n4ry000000000000 now",
+    "ghp_": "ghp_c4n4ry00000000000000",
+    "xoxb-": "xoxb-c4n4ry-00000",
+    "AKIA": "AKIAC4N4RY0000000000".replace("C4N4RY", "c4n4ry".upper()),
+    "token of three parts": "eyJc4n4ry00.c4n4ry.c4n4ry",
+}
+
+
+@pytest.mark.parametrize("value", SHAPES.values(), ids=SHAPES.keys())
+def test_a_secret_is_known_by_its_shape(value: Any) -> None:
+    assert "c4n4ry" in str(value).lower()
+    kept = redact(value)
+    assert "c4n4ry" not in str(kept).lower()
+    assert MASK in str(kept)
+    assert redact(kept) == kept
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "the key: point; author: me; pass: yes; session: 3; pin: it",
+        "basic knowledge, bearer of bad news",
+        "ssh://git@example.org/x and git@example.org:a/b.git and mail me@example.org",
+        "https://example.org/@user?mail=a@b",
+        "sk-learn-based-classifier-with-many-words, risk-0123456789012345",
+        "Token::new() and sort(key=len) and a:b=c",
+        ["--verbose", "--author", "me", "--pinned"],
+        ["keyboard", "monkey"],
+        [{"name": "color", "value": "red"}, {"key": "size", "value": 3}],
+        '{"author": "me", "sessions": [1, 2.0]}',
+        "AKIA and xoxb- and ghp_short",
+        "{not json",
+    ],
+)
+def test_what_only_looks_like_a_secret_is_left_alone(value: Any) -> None:
+    assert redact(value) == value
+
+
+def test_an_option_without_a_value_does_not_hide_the_next_option() -> None:
+    assert redact(["--no-password", "--verbose"]) == ["--no-password", "--verbose"]
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *("sk-", "password=", "-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "://a:", 'token:"', "token:'\\"),
+        *("bearer ", "eyJaaaaaaaa.", "[", "x=[{", "a.b-"),
+    ],
+)
+def test_hostile_text_takes_time_in_proportion(piece: str) -> None:
+    from time import process_time
+
+    def seconds(size: int) -> float:
+        began = process_time()
+        redact(piece * (size // len(piece)))
+        return process_time() - began
+
+    seconds(1000)
+    assert seconds(400_000) < 40 * max(seconds(40_000), 0.002)
 
 
 def test_the_mask_does_not_tell_how_long_the_secret_is() -> None:

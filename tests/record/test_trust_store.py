@@ -127,21 +127,33 @@ def test_revoking_what_was_never_used_leaves_no_first_use(store: TrustStore) -> 
 
 
 def test_a_grant_that_cannot_be_recorded_is_not_made(store: TrustStore, intruder: sqlite3.Connection) -> None:
-    intruder.execute("DROP TABLE audit")
-    with pytest.raises(StateError):
+    store.revoke("other", by="owner")
+    intruder.execute("UPDATE audit SET hash = 'no hash'")
+    with pytest.raises(StateError, match="tampered"):
         give(store, "d1")
-    assert store.all() == NO_TRUSTS
+    assert store.all().trusted == frozenset()
 
 
 def test_a_revocation_that_cannot_be_recorded_is_made_all_the_same(
     store: TrustStore, intruder: sqlite3.Connection
 ) -> None:
     give(store, "d1")
-    intruder.execute("DROP TABLE audit")
+    intruder.execute("UPDATE audit SET hash = 'no hash'")
     with pytest.raises(RecordError, match="no longer trusted"):
         store.revoke("weather", by="owner")
     assert store.all().trusted == frozenset()
     assert store.all().revoked == {"weather"}
+
+
+def test_where_the_tables_are_not_ours_nothing_is_trusted(
+    store: TrustStore, intruder: sqlite3.Connection
+) -> None:
+    give(store, "d1")
+    intruder.execute("DROP TABLE audit")
+    with pytest.raises(StateError, match="'audit' is missing"):
+        store.all()
+    with pytest.raises(StateError, match="'audit' is missing"):
+        store.revoke("weather", by="owner")
 
 
 @pytest.mark.parametrize(

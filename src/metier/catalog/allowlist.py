@@ -9,10 +9,10 @@ from typing import Final, final
 
 from msgspec import Struct
 
-from metier.catalog.openfile import read_small
 from metier.dialects.names import name_problem
 from metier.model import strictjson
 from metier.model.diagnostic import Diagnostic
+from metier.openfile import read_small
 
 FILE: Final = "SKILL_MANIFEST.json"
 

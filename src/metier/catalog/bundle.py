@@ -16,10 +16,11 @@ import msgspec
 from msgspec import Struct
 
 from metier.catalog.folder import MAX_BYTES, MAX_FILE_BYTES, MAX_FILES, entries
-from metier.catalog.openfile import Signature, is_young, read_small
-from metier.errors import BundleError
+from metier.errors import BundleError, StateError
 from metier.model.diagnostic import Diagnostic
 from metier.model.digest import canonical, digest_bytes
+from metier.openfile import Signature, is_young, read_small
+from metier.record.private import make_private_folder
 
 _INDEX: Final = "index.json"
 _FILES: Final = "files"
@@ -111,8 +112,11 @@ class BundleStore:
             BundleError: as `measure`, or when the store cannot be written.
         """
         try:
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            make_private_folder(os.path.dirname(self._folder))
+            make_private_folder(self._folder)
             making = tempfile.mkdtemp(prefix=".making-", dir=self._folder)
+        except StateError as error:
+            raise BundleError(error.message, remedy=error.remedy) from None
         except OSError as error:
             raise _cannot_write(self._folder, error) from None
         try:

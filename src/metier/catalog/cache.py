@@ -12,8 +12,10 @@ from typing import Final, final
 import msgspec
 from msgspec import Struct
 
-from metier.catalog.openfile import Signature, is_young
 from metier.dialects.skill_md import Compiled
+from metier.errors import StateError
+from metier.openfile import Signature, is_young
+from metier.record.private import make_private_folder
 
 FORMAT: Final = "1"
 """Raised whenever reading a manifest could give another result than before."""
@@ -64,12 +66,13 @@ def write(folder: str, root: str, manifests: dict[str, Cached]) -> None:
     making = f"{place}.{os.getpid()}"
     try:
         data = _encoder.encode(_File(FORMAT, root, kept))
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        make_private_folder(os.path.dirname(folder))
+        make_private_folder(folder)
         descriptor = os.open(
             making, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
         )
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
         os.replace(making, place)
-    except OSError:
+    except (OSError, StateError):
         return

@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from metier.catalog import cache
 from metier.catalog.discover import Found, Noted, discover
-from metier.catalog.openfile import Signature
 from metier.catalog.requirements import Environment, check
 from metier.catalog.standing import UNBOUND, standing
 from metier.config.settings import Root, RootKind, Settings
@@ -21,6 +20,7 @@ from metier.dialects.skill_md import compile_skill
 from metier.model.diagnostic import Diagnostic
 from metier.model.requirement import RequirementError
 from metier.model.skill import Skill, Source
+from metier.openfile import Signature
 from metier.record.trust import Trusts
 
 Shown: TypeAlias = Literal["usable", "unavailable", "pending_approval", "disabled", "broken", "shadowed"]
@@ -79,6 +79,8 @@ class Catalog(Struct, frozen=True, kw_only=True):
     listed: tuple[Listed, ...] = ()
     notes: tuple[Noted, ...] = ()
     by_name: Mapping[str, Listed] = {}
+    searched: tuple[str, ...] = ()
+    """Roots and folders that were looked into and are no skills, also roots that are not there."""
 
     def get(self, name: str) -> Listed | None:
         """The skill that answers to `name`."""
@@ -90,37 +92,85 @@ class Catalog(Struct, frozen=True, kw_only=True):
             each.skill for each in self.by_name.values() if each.skill is not None and each.shown == "usable"
         ]
 
+    def folders(self) -> list[str]:
+        """Every folder whose change could change this catalog."""
+        return list(dict.fromkeys([*self.searched, *(each.folder for each in self.listed)]))
 
-def load(settings: Settings, *, trusts: Trusts, environment: Environment) -> Catalog:
-    """Look at every root and say what is there. One bad skill never stops the rest."""
-    listed: list[Listed] = []
+
+def load(settings: Settings, *, trusts: Trusts, environment: Environment, thorough: bool = False) -> Catalog:
+    """Look at every root and say what is there. One bad skill never stops the rest.
+
+    Args:
+        thorough: take the digest of every skill, also where its manifest did not change.
+    """
+    judge = _Judge(settings, trusts, environment, thorough=thorough)
+    places = _Places()
     notes: list[Noted] = []
-    by_name: dict[str, Listed] = {}
-    by_skeleton: dict[str, Listed] = {}
+    searched: list[str] = []
     required = settings.skills.allowlist == "required"
-    bound = frozenset(name for name, _ in trusts.trusted)
     for root in settings.roots:
+        if root.kind != "bundled":
+            searched.append(root.path)
         known = cache.read(settings.cache, root.path)
         kept: dict[str, cache.Cached] = {}
         signatures = {path: cached.signature for path, cached in known.items()}
-        for found in discover(root, signatures, allowlist_required=required):
+        for found in discover(root, signatures, allowlist_required=required, searched=searched):
             if isinstance(found, Noted):
                 notes.append(found)
                 continue
             each = _listed(found, root, known, kept)
             if found.problem is not None and os.path.islink(found.folder):
                 each = _alias(each, settings)
-            alike = ""
-            if each.skill is not None:
-                alike = skeleton(each.name)
-                each = _placed(each, each.skill, by_name, by_skeleton.get(alike))
-            if each.skill is not None and not each.shadowed_by:
-                each = _judged(each, each.skill, settings, trusts, bound, environment)
-                by_name[each.name] = by_skeleton[alike] = each
-            listed.append(each)
+            if each.skill is None or each.shadowed_by:
+                places.listed.append(each)
+            else:
+                places.put(judge(each, each.skill))
         if kept.keys() != known.keys() or any(kept[path] is not known[path] for path in kept):
             cache.write(settings.cache, root.path, kept)
-    return Catalog(listed=tuple(listed), notes=tuple(notes), by_name=by_name)
+    return Catalog(
+        listed=tuple(places.listed),
+        notes=tuple(notes),
+        by_name={name: places.listed[index] for name, index in places.by_name.items()},
+        searched=tuple(dict.fromkeys(searched)),
+    )
+
+
+@final
+class _Places:
+    """Who answers to which name. The first wins, but nobody whom the operator has not trusted wins against one he has."""
+
+    def __init__(self) -> None:
+        self.listed: list[Listed] = []
+        self.by_name: dict[str, int] = {}
+        self._by_skeleton: dict[str, int] = {}
+
+    def put(self, each: Listed) -> None:
+        """Give `each` its name, or show why it has none."""
+        alike = skeleton(each.name)
+        index = self._by_skeleton.get(alike)
+        if index is None:
+            self._take(each, alike)
+            return
+        holder = self.listed[index]
+        if holder.shown == "pending_approval" and each.shown != "pending_approval":
+            del self.by_name[holder.name]
+            self.listed[index] = _lost(holder, each)
+            self._take(each, alike)
+        else:
+            self.listed.append(_lost(each, holder))
+
+    def _take(self, each: Listed, alike: str) -> None:
+        self.by_name[each.name] = self._by_skeleton[alike] = len(self.listed)
+        self.listed.append(each)
+
+
+def _lost(each: Listed, holder: Listed) -> Listed:
+    """The second of one name is kept visible; a look-alike of another name is refused."""
+    if each.name == holder.name:
+        return msgspec.structs.replace(each, shadowed_by=holder.folder)
+    message = f"the name {each.name!r} is too easily taken for {holder.name!r} in {holder.folder}; rename one of them"
+    problem = Diagnostic(code="confusable_name", severity="error", message=message)
+    return msgspec.structs.replace(each, skill=None, missing=(), diagnostics=(*each.diagnostics, problem))
 
 
 def _listed(
@@ -168,58 +218,53 @@ def _alias(each: Listed, settings: Settings) -> Listed:
     return each
 
 
-def _placed(each: Listed, skill: Skill, by_name: Mapping[str, Listed], twin: Listed | None) -> Listed:
-    """First wins; the second of the same name is kept visible, a look-alike of another name is refused."""
-    if (first := by_name.get(skill.name)) is not None:
-        return msgspec.structs.replace(each, shadowed_by=first.folder)
-    if twin is None:
-        return each
-    problem = Diagnostic(
-        code="confusable_name",
-        severity="error",
-        message=f"the name {skill.name!r} is too easily taken for {twin.name!r} in {twin.folder}; rename one of them",
-    )
-    return msgspec.structs.replace(each, skill=None, diagnostics=(*each.diagnostics, problem))
+@final
+class _Judge:
+    """Whether the operator wants a skill, whether it is trusted, and whether the machine has what it needs."""
 
+    def __init__(
+        self, settings: Settings, trusts: Trusts, environment: Environment, *, thorough: bool
+    ) -> None:
+        self._settings = settings
+        self._trusts = trusts
+        self._environment = environment
+        self._thorough = thorough
+        self._bound = frozenset(name for name, _ in trusts.trusted)
 
-def _judged(
-    each: Listed,
-    skill: Skill,
-    settings: Settings,
-    trusts: Trusts,
-    bound: frozenset[str],
-    environment: Environment,
-) -> Listed:
-    """Whether the operator wants it, whether it is trusted, and whether the machine has what it needs."""
-    off = _switched_off(skill, each.root, settings)
-    if off:
-        return msgspec.structs.replace(each, skill=msgspec.structs.replace(skill, status="disabled", why=off))
-    stand = standing(
-        root=each.root,
-        folder=each.folder,
-        name=skill.name,
-        signature=each.signature,
-        trusts=trusts,
-        bound=bound,
-    )
-    if stand is not UNBOUND:
-        skill = msgspec.structs.replace(skill, status=stand.status, why=stand.why, digest=stand.digest)
-        each = msgspec.structs.replace(each, skill=skill)
-    missing = check(skill, environment)
-    return msgspec.structs.replace(each, missing=missing) if missing else each
+    def __call__(self, each: Listed, skill: Skill) -> Listed:
+        if off := self._switched_off(skill, each.root):
+            return msgspec.structs.replace(
+                each, skill=msgspec.structs.replace(skill, status="disabled", why=off)
+            )
+        stand = standing(
+            root=each.root,
+            folder=each.folder,
+            name=skill.name,
+            signature=None if self._thorough else each.signature,
+            trusts=self._trusts,
+            bound=self._bound,
+            thorough=self._thorough,
+        )
+        if stand is not UNBOUND:
+            skill = msgspec.structs.replace(skill, status=stand.status, why=stand.why, digest=stand.digest)
+            each = msgspec.structs.replace(each, skill=skill)
+        missing = check(skill, self._environment)
+        return msgspec.structs.replace(each, missing=missing) if missing else each
 
-
-def _switched_off(skill: Skill, root: Root, settings: Settings) -> str:
-    wanted = settings.skills
-    entry = wanted.entries.get(skill.key or skill.name)
-    if reason := settings.held_roots.get(root.path):
-        return f"held back because {reason}"
-    if entry is not None and not entry.enabled:
-        return f"switched off by skills.entries.{skill.key or skill.name}.enabled"
-    if skill.name in wanted.disabled:
-        return "named in skills.disabled"
-    if wanted.allow is not None and skill.name not in wanted.allow:
-        return "not named in skills.allow"
-    if wanted.enabled is not None and skill.name not in wanted.enabled:
-        return "not named in skills.enabled"
-    return ""
+    def _switched_off(self, skill: Skill, root: Root) -> str:
+        wanted = self._settings.skills
+        if self._settings.held_roots and (reason := self._settings.held_roots.get(root.path)):
+            return f"held back because {reason}"
+        if wanted.entries:
+            # Under its own name too: a skill must not get around its entry by choosing another key.
+            for key in (skill.name, skill.key):
+                entry = wanted.entries.get(key)
+                if entry is not None and not entry.enabled:
+                    return f"switched off by skills.entries.{key}.enabled"
+        if skill.name in wanted.disabled:
+            return "named in skills.disabled"
+        if wanted.allow is not None and skill.name not in wanted.allow:
+            return "not named in skills.allow"
+        if wanted.enabled is not None and skill.name not in wanted.enabled:
+            return "not named in skills.enabled"
+        return ""

@@ -11,16 +11,18 @@ from typing import Final, final
 from msgspec import Struct
 
 from metier.catalog import allowlist
-from metier.catalog.openfile import Signature, read_small, signature_of, spelled
 from metier.config.settings import Root
 from metier.dialects.frontmatter import MAX_BYTES
 from metier.model.diagnostic import Diagnostic
+from metier.openfile import Signature, read_small, signature_of, spelled
 
 MANIFEST: Final = "SKILL.md"
 MAX_DEPTH: Final = 6
 MAX_FOLDERS: Final = 100_000
 MAX_SKILLS: Final = 50_000
 PASSED_OVER: Final = frozenset({"node_modules"})
+ENTERED: Final = frozenset({".system"})
+"""Dot folders are passed over, but for the one in which Codex keeps the skills it came with."""
 
 
 @final
@@ -44,12 +46,13 @@ class Noted(Struct, frozen=True):
 
 
 def discover(
-    root: Root, known: Mapping[str, Signature], *, allowlist_required: bool
+    root: Root, known: Mapping[str, Signature], *, allowlist_required: bool, searched: list[str]
 ) -> Iterator[Found | Noted]:
     """Everything that looks like a skill below `root`, in a stable order.
 
     Args:
         known: manifests by path, with the signature under which their content is already known.
+        searched: gathers the folders that were looked into and are no skills.
     """
     if not os.path.isdir(root.path):
         return
@@ -65,7 +68,7 @@ def discover(
                 ),
             )
             return
-        yield from _search(root, [(root.path, 0)], known)
+        yield from _search(root, [(root.path, 0)], known, searched)
         return
     for name in sorted(set(_folders_named(root.path)) - set(approved.names)):
         problem = _error(
@@ -84,15 +87,15 @@ def discover(
             )
         else:
             wanted.append((folder, 1))
-    yield from _search(root, wanted[::-1], known)
+    searched.append(root.path)
+    yield from _search(root, wanted[::-1], known, searched)
 
 
 def _search(
-    root: Root, stack: list[tuple[str, int]], known: Mapping[str, Signature]
+    root: Root, stack: list[tuple[str, int]], known: Mapping[str, Signature], searched: list[str]
 ) -> Iterator[Found | Noted]:
-    hard_links = (
-        root.kind == "bundled"
-    )  # installers hard-link files of a distribution; its RECORD vouches for them
+    # Installers hard-link files of a distribution; its RECORD vouches for them.
+    hard_links = root.kind == "bundled"
     folders = skills = too_deep = 0
     while stack:
         folder, depth = stack.pop()
@@ -103,47 +106,40 @@ def _search(
                 root.path, _warning("count_limit", f"stopped after {limit}; the rest was not looked at")
             )
             return
-        path = f"{folder}/{MANIFEST}"
-        if known and (found := _unchanged(folder, path, known, hard_links=hard_links)):
+        listing: list[os.DirEntry[str]] | Diagnostic | None = None
+        found = _manifest(folder, known, hard_links=hard_links)
+        if found is None:
+            listing = _list(folder)
+            if isinstance(listing, Diagnostic):
+                yield Noted(folder, listing)
+                continue
+            found = _other_spelling(folder, listing, hard_links=hard_links)
+        if found is not None:
             skills += 1
             yield found
-            continue
-        read = read_small(path, most=MAX_BYTES, hard_links=hard_links)
-        if not isinstance(read, Diagnostic):
-            skills += 1
-            yield Found(folder, MANIFEST, read[0], signature_of(read[1]))
-            continue
-        if read.code != "missing":
-            yield Found(folder, MANIFEST, None, None, read)
-            continue
-        listing = _list(folder)
-        if isinstance(listing, Diagnostic):
-            yield Noted(folder, listing)
-            continue
-        other = next((entry.name for entry in listing if entry.name.lower() == "skill.md"), None)
-        if other:
-            read = read_small(f"{folder}/{other}", most=MAX_BYTES, hard_links=hard_links)
-            skills += 1
-            if isinstance(read, Diagnostic):
-                yield Found(folder, other, None, None, read)
-            else:
-                yield Found(folder, other, read[0], signature_of(read[1]))
-            continue
-        below: list[str] = []
-        for entry in listing:
-            if entry.name.startswith(".") or entry.name in PASSED_OVER:
+            if found.problem is None and (depth > 0 or root.kind == "bundled"):
                 continue
-            if (shown := spelled(entry.path)) != entry.path:
-                if entry.is_dir(follow_symlinks=False):
-                    yield Noted(
-                        shown, _warning("not_utf8_name", "this folder's name is not UTF-8; rename it")
+            listing = _list(
+                folder
+            )  # a manifest one cannot read, or that makes a skill of a whole root, hides nothing
+            if isinstance(listing, Diagnostic):
+                continue
+            if found.problem is None:
+                if hidden := [entry.name for entry in listing if _leads_to_skill(entry.path)]:
+                    names = ", ".join(spelled(name) for name in sorted(hidden)[:5])
+                    message = (
+                        f"this root is itself a skill, so {len(hidden)} below it were not looked at: {names}"
                     )
+                    yield Noted(folder, _warning("root_is_skill", message))
                 continue
-            if entry.is_symlink():
-                if _leads_to_skill(entry.path):
-                    yield Found(entry.path, MANIFEST, None, None, _link(entry.path))
-            elif entry.is_dir(follow_symlinks=False):
-                below.append(entry.path)
+        searched.append(folder)
+        below: list[str] = []
+        for entry in listing or ():
+            each = _entry(entry)
+            if isinstance(each, str):
+                below.append(each)
+            elif each is not None:
+                yield each
         if depth >= MAX_DEPTH:
             too_deep += bool(below)
             continue
@@ -152,6 +148,42 @@ def _search(
     if too_deep:
         message = f"{too_deep} folder(s) go deeper than {MAX_DEPTH} levels and were not searched further"
         yield Noted(root.path, _warning("depth_limit", message))
+
+
+def _manifest(folder: str, known: Mapping[str, Signature], *, hard_links: bool) -> Found | None:
+    """The skill in `folder`, if there is a SKILL.md; not read again where it is known."""
+    path = f"{folder}/{MANIFEST}"
+    if known and (found := _unchanged(folder, path, known, hard_links=hard_links)):
+        return found
+    read = read_small(path, most=MAX_BYTES, hard_links=hard_links)
+    if not isinstance(read, Diagnostic):
+        return Found(folder, MANIFEST, read[0], signature_of(read[1]))
+    return None if read.code == "missing" else Found(folder, MANIFEST, None, None, read)
+
+
+def _other_spelling(folder: str, listing: list[os.DirEntry[str]], *, hard_links: bool) -> Found | None:
+    """The skill in `folder` whose manifest is spelled in another case."""
+    name = next((entry.name for entry in listing if entry.name.lower() == "skill.md"), None)
+    if name is None:
+        return None
+    read = read_small(f"{folder}/{name}", most=MAX_BYTES, hard_links=hard_links)
+    if isinstance(read, Diagnostic):
+        return Found(folder, name, None, None, read)
+    return Found(folder, name, read[0], signature_of(read[1]))
+
+
+def _entry(entry: os.DirEntry[str]) -> str | Found | Noted | None:
+    """A folder to enter, something to say, or nothing."""
+    if (entry.name.startswith(".") and entry.name not in ENTERED) or entry.name in PASSED_OVER:
+        return None
+    if entry.is_symlink():
+        shown = spelled(entry.path)
+        return Found(shown, MANIFEST, None, None, _link(entry.path)) if _leads_to_skill(entry.path) else None
+    if not entry.is_dir(follow_symlinks=False):
+        return None
+    if (shown := spelled(entry.path)) != entry.path:
+        return Noted(shown, _warning("not_utf8_name", "this folder's name is not UTF-8; rename it"))
+    return entry.path
 
 
 def _unchanged(folder: str, path: str, known: Mapping[str, Signature], *, hard_links: bool) -> Found | None:
@@ -197,7 +229,7 @@ def _leads_to_skill(path: str) -> bool:
 def _link(path: str) -> Diagnostic:
     return _error(
         "link",
-        f"this folder is a symbolic link to {os.path.realpath(path)}; add the folder it points to as a root of its own",
+        f"this folder is a symbolic link to {spelled(os.path.realpath(path))}; add the folder it points to as a root of its own",
     )
 
 

@@ -11,9 +11,9 @@ from typing import Final, final
 
 from msgspec import Struct
 
-from metier.catalog.openfile import Signature, read_small, signature_of
 from metier.errors import BundleError
 from metier.model.diagnostic import Diagnostic
+from metier.openfile import Signature, read_small, signature_of
 
 MAX_FILES: Final = 5_000
 MAX_FILE_BYTES: Final = 33_554_432
@@ -22,6 +22,8 @@ MAX_DEPTH: Final = 32
 PASSED_OVER: Final = frozenset({".git", ".hg", ".svn", "__pycache__"})
 """Left out of the digest and of the snapshot alike: they change without the skill changing."""
 _FOLDER: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY
+_WAY: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY
+"""For folders on the way: with O_PATH it is enough that one may pass through them."""
 
 
 @final
@@ -87,16 +89,28 @@ def entries(folder: str) -> Generator[Iterator[Entry]]:
     Raises:
         BundleError: when the folder is a link, too deep, too full or unreadable.
     """
-    try:
-        top = os.open(folder, _FOLDER)
-    except OSError as error:
-        raise BundleError(
-            f"cannot open {folder}: {error.strerror}", remedy="It must be a folder, not a link"
-        ) from None
+    top = _open(folder)
     try:
         yield _walk(top, top, "", 0, [0])
     finally:
         os.close(top)
+
+
+def _open(folder: str) -> int:
+    """Open a folder without following a link anywhere on the way: a parent may have been swapped meanwhile."""
+    held = os.open("/", _WAY)
+    try:
+        for part in os.path.abspath(folder).split("/")[1:-1]:
+            inner = os.open(part, _WAY, dir_fd=held)
+            os.close(held)
+            held = inner
+        return os.open(os.path.basename(os.path.abspath(folder)) or ".", _FOLDER, dir_fd=held)
+    except OSError as error:
+        raise BundleError(
+            f"cannot open {folder}: {error.strerror}", remedy="It and all above it must be folders, not links"
+        ) from None
+    finally:
+        os.close(held)
 
 
 def _walk(top: int, parent: int, prefix: str, depth: int, count: list[int]) -> Iterator[Entry]:

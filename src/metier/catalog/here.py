@@ -21,13 +21,23 @@ def environment_here(settings: Settings) -> Environment:
     )
 
 
-def catalog_here(settings: Settings) -> Catalog:
+def owner() -> str:
+    """Who this machine's state belongs to: the local user, by the number the system knows him by."""
+    return f"human:uid-{os.getuid()}" if hasattr(os, "getuid") else "human:local"
+
+
+def catalog_here(settings: Settings, *, thorough: bool = False) -> Catalog:
     """Load the catalog; looking never creates any state.
+
+    Args:
+        thorough: look at every file of every skill, not only at its manifest.
 
     Raises:
         StateError: when there is a state database and it cannot be read.
     """
-    return load(settings, trusts=trusts_here(settings), environment=environment_here(settings))
+    return load(
+        settings, trusts=trusts_here(settings), environment=environment_here(settings), thorough=thorough
+    )
 
 
 def trusts_here(settings: Settings) -> Trusts:

@@ -1,4 +1,4 @@
-"""Take hold of a skill's bytes for one call: the snapshot it will use, and whether these bytes are trusted.
+"""Take hold of a skill's bytes for one call: whether they are trusted, and the snapshot it will use.
 
 An unchanged folder is recognised by its files' metadata; any doubt means hashing it again.
 """
@@ -8,7 +8,7 @@ from typing import Final, final
 
 from msgspec import Struct
 
-from metier.catalog.bundle import BundleStore, Snapshot, tree_signature
+from metier.catalog.bundle import BundleStore, Snapshot, measure, tree_signature
 from metier.catalog.catalog import Listed
 from metier.catalog.release import vouches_for
 from metier.catalog.standing import CHANGED, NOT_TRUSTED, REVOKED, text_of
@@ -17,7 +17,7 @@ from metier.errors import BundleError
 from metier.model.call import Bytes
 from metier.model.permission import PermissionSet
 from metier.model.skill import Skill
-from metier.record.trust import How, Seen, TrustStore
+from metier.record.trust import How, Seen, Trusts, TrustStore
 
 
 @final
@@ -37,7 +37,7 @@ _NOTHING: Final = PermissionSet()
 
 
 def hold(listed: Listed, *, trust: TrustStore, bundles: BundleStore, now_ns: int) -> Held:
-    """Snapshot the skill's folder, or find the snapshot it already has, and ask the trust store about it."""
+    """Look at the skill's bytes, ask the trust store about them, and keep a snapshot of those that may be used."""
     skill = listed.skill
     if skill is None:
         return Held(broken=listed.why)
@@ -46,37 +46,49 @@ def hold(listed: Listed, *, trust: TrustStore, bundles: BundleStore, now_ns: int
     seen = trusts.seen.get(listed.folder)
     try:
         tree = tree_signature(listed.folder, now_ns=now_ns)
-        snapshot = (
-            bundles.open(seen.digest) if seen is not None and tree and seen.tree_signature == tree else None
-        )
+        if seen is not None and tree and seen.tree_signature == tree:
+            found = Bytes(digest=seen.digest, signature=tree)
+        else:
+            measured = measure(listed.folder, now_ns=now_ns, hard_links=bundled)
+            found = Bytes(digest=measured.digest, signature=measured.signature)
+            if bundled and (problem := vouches_for(listed.folder, measured.files)):
+                return Held(broken=problem)
+        refusal, first_use = _verdict(listed, skill, found, trusts)
+        if refusal:
+            return Held(bytes=found, refusal=refusal)  # nothing is kept of what may not be used
+        snapshot = bundles.open(found.digest)
         if snapshot is None:
             made = bundles.take(listed.folder, now_ns=now_ns, hard_links=bundled)
-            snapshot, tree = bundles.open(made.digest), made.signature
-            if bundled and (problem := vouches_for(listed.folder, made.files)):
-                return Held(broken=problem)
+            snapshot = bundles.open(made.digest) if made.digest == found.digest else None
+        declared = declared_by(snapshot, listed.manifest, folder=listed.folder) if snapshot else None
     except BundleError as error:
         return Held(broken=str(error))
-    if snapshot is None:
-        return Held(broken="its snapshot vanished while it was made")
-    key = (skill.name, snapshot.digest)
-    found = Bytes(digest=snapshot.digest, signature=tree)
+    if declared is None or declared.name != skill.name:
+        return Held(broken="it changed a moment ago; try again")
     if bundled:
-        if tree and (seen is None or seen.tree_signature != tree):
+        if found.signature and (seen is None or seen.tree_signature != found.signature):
             trust.see([_seen(listed, skill, found)])
-        return Held(bytes=found, granted=skill.permissions)
-    if key in trusts.trusted:
-        return Held(bytes=found, granted=trusts.permissions.get(key, _NOTHING))
+        return Held(bytes=found, granted=declared.permissions)
+    if first_use:
+        found = Bytes(digest=found.digest, signature=found.signature, first_use=True)
+        return Held(bytes=found, granted=declared.permissions)
+    return Held(bytes=found, granted=trusts.permissions.get((skill.name, found.digest), _NOTHING))
+
+
+def _verdict(listed: Listed, skill: Skill, found: Bytes, trusts: Trusts) -> tuple[str, bool]:
+    """Why these bytes may not be used, if so; and whether this is their first use."""
+    if listed.root.kind == "bundled":
+        return "", False
     if skill.name in trusts.revoked:
-        return Held(bytes=found, refusal=REVOKED)
-    bound = any(name == skill.name for name, _ in trusts.trusted)
-    if not bound and listed.root.trusted:
-        declared = declared_by(snapshot, listed.manifest, folder=listed.folder)
-        if declared is None or declared.name != skill.name:
-            return Held(broken="its manifest changed a moment ago; try again")
-        return Held(
-            bytes=Bytes(digest=found.digest, signature=tree, first_use=True), granted=declared.permissions
-        )
-    return Held(bytes=found, refusal=CHANGED if bound else NOT_TRUSTED)
+        return REVOKED, False
+    if (skill.name, found.digest) in trusts.trusted:
+        return "", False
+    seen = trusts.seen.get(listed.folder)
+    if any(name == skill.name for name, _ in trusts.trusted) or (
+        seen is not None and seen.name != skill.name
+    ):
+        return CHANGED, False
+    return ("", True) if listed.root.trusted else (NOT_TRUSTED, False)
 
 
 def _seen(listed: Listed, skill: Skill, found: Bytes) -> Seen:

@@ -12,12 +12,13 @@ from typing import Any, Final, Literal, final
 from msgspec import Struct
 
 from metier.catalog.bundle import measure
-from metier.catalog.openfile import read_small, spelled
+from metier.catalog.discover import Noted
 from metier.catalog.requirements import Environment, check
 from metier.dialects.frontmatter import MAX_BYTES
 from metier.dialects.skill_md import compile_skill
 from metier.errors import BundleError
 from metier.model.diagnostic import Diagnostic
+from metier.openfile import read_small, spelled
 
 MAX_DEPTH: Final = 64
 
@@ -38,8 +39,8 @@ class Linted(Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] | None
 
 
-def lint(paths: tuple[str, ...], environment: Environment) -> Iterator[Linted]:
-    """Every manifest below `paths`, in order. A path that is a manifest itself counts too."""
+def lint(paths: tuple[str, ...], environment: Environment) -> Iterator[Linted | Noted]:
+    """Every manifest below `paths`, in order, and what could not be searched. A manifest itself counts too."""
     for path in paths:
         for manifest in _manifests(path):
             yield _linted(manifest, environment) if isinstance(manifest, str) else manifest
@@ -59,7 +60,7 @@ def _linted(path: str, environment: Environment) -> Linted:
     diagnostics = list(compiled.diagnostics)
     digest: str | None = None
     try:
-        digest = measure(folder or ".", now_ns=time.time_ns()).digest
+        digest = measure(os.path.realpath(folder or "."), now_ns=time.time_ns()).digest
     except BundleError as error:
         diagnostics.append(Diagnostic(code="bundle_refused", severity="error", message=str(error)))
     skill = compiled.skill
@@ -92,14 +93,13 @@ def _broken(path: str, name: str, problem: Diagnostic) -> Linted:
     )
 
 
-def _manifests(path: str) -> Iterator[str | Linted]:
-    """Paths of manifests below `path`; a folder that cannot be searched is reported in their place."""
-    if not os.path.isdir(path) or os.path.islink(path):
-        if os.path.isdir(path):
-            path = os.path.realpath(path)  # a link named by the person at the terminal is his own choice
-        else:
-            yield path
-            return
+def _manifests(path: str) -> Iterator[str | Noted]:
+    """Paths of manifests below `path`, and folders that could not be searched."""
+    if not os.path.isdir(path):
+        yield path
+        return
+    if os.path.islink(path):
+        path = os.path.realpath(path)  # a link named by the person at the terminal is his own choice
     stack = [(path, 0)]
     while stack:
         folder, depth = stack.pop()
@@ -107,12 +107,7 @@ def _manifests(path: str) -> Iterator[str | Linted]:
             with os.scandir(folder) as listing:
                 entries = sorted(listing, key=lambda entry: entry.name)
         except OSError as error:
-            message = f"cannot look into this folder: {error.strerror}"
-            yield _broken(
-                folder,
-                os.path.basename(folder),
-                Diagnostic(code="unreadable", severity="error", message=message),
-            )
+            yield _noted(folder, "unreadable", f"cannot look into this folder: {error.strerror}")
             continue
         below: list[tuple[str, int]] = []
         for entry in entries:
@@ -121,11 +116,12 @@ def _manifests(path: str) -> Iterator[str | Linted]:
             elif entry.name.lower() == "skill.md":
                 yield entry.path
         if below and depth >= MAX_DEPTH:
-            message = f"deeper than {MAX_DEPTH} folders; what lies below was not searched"
-            yield _broken(
-                folder,
-                os.path.basename(folder),
-                Diagnostic(code="depth_limit", severity="error", message=message),
+            yield _noted(
+                folder, "depth_limit", f"deeper than {MAX_DEPTH} folders; what lies below was not searched"
             )
             continue
         stack.extend(reversed(below))
+
+
+def _noted(folder: str, code: str, message: str) -> Noted:
+    return Noted(spelled(folder), Diagnostic(code=code, severity="error", message=message))

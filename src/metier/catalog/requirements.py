@@ -4,6 +4,7 @@ Nothing is installed here and nothing is run: `install_hint` is one line for a p
 """
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, final
 
@@ -133,11 +134,23 @@ _COMMANDS: Final = {
     "download": "download {}",
 }
 _HOME: Final = {"brew": ("darwin", "linux"), "apt": ("linux",), "choco": ("win32",), "winget": ("win32",)}
+_SHELLS: Final = frozenset({"shell", "exec", "script", "command"})
 _FIRST: Final = {"linux": ("apt",), "darwin": ("brew",), "win32": ("winget", "choco")}
 
 
+_MOST_SHOWN: Final = 5
+_LONGEST: Final = 200
+_KIND: Final = "[a-z0-9-]{1,30}"
+_APT: Final = "[A-Za-z0-9][A-Za-z0-9+.:~=_-]*(?<!-)"
+"""A package. `apt install sudo-` would remove one, and a path would install a file from here."""
+
+
 def install_hint(missing: RequirementError | Iterable[Installer], platform: str) -> str:
-    """One line that says how to get it on this platform; empty when nobody said how."""
+    """One line that says how to get it on this platform; empty when nobody said how.
+
+    First come commands that are safe to paste: one program of a known kind with the author's words as plain arguments.
+    Whatever else the author wrote follows as a quotation.
+    """
     installers = missing.install if isinstance(missing, RequirementError) else tuple(missing)
 
     def rank(way: Installer) -> int:
@@ -146,26 +159,45 @@ def install_hint(missing: RequirementError | Iterable[Installer], platform: str)
         )
         return 2 if platform not in systems else 0 if way.kind in _FIRST.get(platform, ()) else 1
 
-    shown = (_spelled(way) for way in sorted(installers, key=rank))
-    return " or ".join(dict.fromkeys(line for line in shown if line))
+    commands: dict[str, None] = {}
+    said: dict[str, None] = {}
+    for way in sorted(installers, key=rank):
+        if command := _command(way):
+            commands[command] = None
+        elif words := _quotation(way):
+            said[words] = None
+    hints = [" or ".join(_some(commands))] if commands else []
+    if said:
+        hints.append("its author says: " + ", ".join(_some(said)))
+    return "; ".join(hints)
 
 
-def _spelled(way: Installer) -> str:
+def _some(lines: Iterable[str]) -> list[str]:
+    shown = list(lines)
+    return shown if len(shown) <= _MOST_SHOWN else [*shown[:_MOST_SHOWN], "…"]
+
+
+def _command(way: Installer) -> str:
+    """The way as a command somebody may paste; empty when it is none."""
     target = one_line(way.target)
-    if not target:
-        return one_line(way.label)
-    command = _COMMANDS.get(way.kind)
-    if command is None:
-        return (
-            target
-            if way.kind in ("shell", "exec", "script", "command")
-            else f"{one_line(way.kind)}: {target}"
-        )
+    command = _COMMANDS.get(way.kind, "")
+    words = target.split() if way.kind == "apt" else [target]
+    if not command or not target or len(target) > _LONGEST or any(word.startswith("-") for word in words):
+        return ""
+    if way.kind == "apt" and not all(re.fullmatch(_APT, word) for word in words):
+        return ""
     if way.kind == "go" and "@" not in target:
-        target += "@latest"
-    return command.format(
-        " ".join(_quoted(each) for each in (target.split() if way.kind == "apt" else [target]))
-    )
+        words = [target + "@latest"]
+    return command.format(" ".join(map(_quoted, words)))
+
+
+def _quotation(way: Installer) -> str:
+    """What the author wrote, in quotation marks that it cannot close."""
+    words = one_line(way.target or way.label, _LONGEST).replace('"', "'")
+    if not words:
+        return ""
+    shown_kind = f"{way.kind}: " if way.kind not in _SHELLS and re.fullmatch(_KIND, way.kind) else ""
+    return f'{shown_kind}"{words}"'
 
 
 def _quoted(argument: str) -> str:

@@ -9,10 +9,10 @@ from typing import Final, final
 
 from msgspec import Struct
 
-from metier.catalog.openfile import Signature
 from metier.config.settings import Root
 from metier.errors import BundleError
 from metier.model.skill import Status
+from metier.openfile import Signature
 from metier.record.trust import Trusts
 
 NOT_TRUSTED: Final = "not trusted yet; look at it with `metier skills info`, then run `metier skills trust`"
@@ -34,32 +34,44 @@ UNBOUND: Final = Standing("active")
 
 
 def standing(
-    *, root: Root, folder: str, name: str, signature: Signature | None, trusts: Trusts, bound: frozenset[str]
+    *,
+    root: Root,
+    folder: str,
+    name: str,
+    signature: Signature | None,
+    trusts: Trusts,
+    bound: frozenset[str],
+    thorough: bool = False,
 ) -> Standing:
     """The standing of the skill `name` in `folder`, whose manifest has `signature`.
 
     Args:
         bound: every name in `trusts` that is bound to some bytes.
+        thorough: look at every file, not only at the manifest.
     """
+    seen = trusts.seen.get(folder)
+    digest = ""
+    if thorough or name in bound:
+        if seen is not None and signature is not None and seen.manifest_signature == text_of(signature):
+            digest = seen.digest
+        else:
+            from metier.catalog.bundle import measure  # hashing is needed only where something moved
+
+            try:
+                digest = measure(folder, now_ns=time.time_ns(), hard_links=root.kind == "bundled").digest
+            except BundleError as error:
+                return Standing("broken", str(error))
     if root.kind == "bundled":
         return UNBOUND
     if name in trusts.revoked:
         return Standing("pending_approval", REVOKED)
-    if name not in bound:
-        return UNBOUND if root.trusted else Standing("pending_approval", NOT_TRUSTED)
-    seen = trusts.seen.get(folder)
-    if seen is not None and signature is not None and seen.manifest_signature == text_of(signature):
-        digest = seen.digest
-    else:
-        from metier.catalog.bundle import measure  # hashing is needed only where something moved
-
-        try:
-            digest = measure(folder, now_ns=time.time_ns()).digest
-        except BundleError as error:
-            return Standing("broken", str(error))
-    if (name, digest) in trusts.trusted:
-        return Standing("active", digest=digest)
-    return Standing("pending_approval", CHANGED, digest)
+    if name in bound:
+        if (name, digest) in trusts.trusted:
+            return Standing("active", digest=digest)
+        return Standing("pending_approval", CHANGED, digest)
+    if seen is not None and seen.name != name:
+        return Standing("pending_approval", CHANGED)  # another skill was bound in this folder before
+    return UNBOUND if root.trusted else Standing("pending_approval", NOT_TRUSTED)
 
 
 def text_of(signature: Signature) -> str:

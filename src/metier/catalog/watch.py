@@ -1,7 +1,11 @@
-"""See a changed, new or removed skill within a second, also in a root that did not exist before."""
+"""See a changed, new or removed skill within a second, also in a folder that did not exist before.
+
+Only the folders that discovery itself looked into are watched, each without what lies below: a link in one of them
+leads the watch nowhere.
+"""
 
 import os
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Final
 
 import anyio
@@ -9,19 +13,24 @@ import anyio
 SETTLE_MS: Final = 200
 """How long a burst of changes is gathered."""
 LOOK_MS: Final = 500
-"""How often roots that are not there yet are looked for."""
+"""How often folders that are not there yet are looked for."""
 
 
-async def changes(roots: Sequence[str]) -> AsyncGenerator[None]:
-    """One item for every burst of changes below `roots`, until the caller is cancelled."""
+async def changes(folders: Callable[[], Sequence[str]]) -> AsyncGenerator[None]:
+    """One item for every burst of changes in `folders`, until the caller is cancelled.
+
+    Args:
+        folders: what to watch, asked again after every item: a change may bring new folders.
+    """
     from watchfiles import awatch  # pyright: ignore[reportUnknownVariableType]  its filter is loosely typed
 
     polling = False
     while True:
-        there = _there(roots)
+        wanted = list(folders())
+        there = _there(wanted)
         if not there:
             await anyio.sleep(LOOK_MS / 1000)
-            if _there(roots):
+            if _there(wanted):
                 yield
             continue
         fresh = True  # what changed between the last look and the start of this watch was reported to nobody
@@ -34,19 +43,21 @@ async def changes(roots: Sequence[str]) -> AsyncGenerator[None]:
                 rust_timeout=LOOK_MS,
                 yield_on_timeout=True,
                 force_polling=polling,
+                recursive=False,
             ):
-                moved = _there(roots) != there
-                if found or moved or fresh:
+                if found or fresh or _there(wanted) != there:
                     yield
                 fresh = False
-                if moved:
+                if list(folders()) != wanted or _there(wanted) != there:
                     break
-        except (OSError, RuntimeError):
-            # No more watches to be had, or a root vanished between two looks.
+        except (OSError, RuntimeError, ExceptionGroup):
+            # No more watches to be had, a folder that vanished between two looks, a file name that is not UTF-8: the
+            # program that uses us must not hear of it.
             polling = True
             await anyio.sleep(LOOK_MS / 1000)
+            yield
 
 
-def _there(roots: Sequence[str]) -> list[str]:
-    """The roots that exist: a few stats, far too quick to leave the loop for."""
-    return [root for root in roots if os.path.isdir(root)]
+def _there(folders: Sequence[str]) -> list[str]:
+    """The folders that exist: stats, far too quick to leave the loop for."""
+    return [folder for folder in folders if os.path.isdir(folder)]

@@ -10,36 +10,22 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeVar, cast, final
 
 from msgspec import Struct, ValidationError, convert
+from msgspec.structs import replace
 
 import metier.config.openclaw as openclaw
+import metier.config.roots as places
 from metier.config.settings import (
     AuditSettings,
     PromptSettings,
-    Root,
-    RootKind,
     Settings,
     SkillEntry,
     SkillSettings,
 )
 from metier.errors import ConfigError
+from metier.model.diagnostic import Diagnostic
+from metier.openfile import read_small
 
-USER_ROOTS: Final = (
-    ".agents/skills",
-    ".omniagent/skills",
-    ".openclaw/skills",
-    ".claude/skills",
-    ".codex/skills",
-)
-PROJECT_ROOTS: Final = (
-    "skills",
-    ".skills",
-    ".agents/skills",
-    ".claude/skills",
-    ".codex/skills",
-    ".gemini/skills",
-    "amber-skills",
-    "brain/skills",
-)
+MAX_BYTES: Final = 1_048_576
 
 
 @final
@@ -85,16 +71,26 @@ def load(
         ConfigError: when a file cannot be read, is open to others, or says something unknown.
     """
     environ = os.environ if environ is None else environ
-    user = environ.get("HOME") or os.path.expanduser("~")
+    user = environ.get("HOME") or _home_of_user()
     home = os.path.abspath(home or environ.get("METIER_HOME") or os.path.join(user, ".metier"))
-    project = os.path.abspath(project or os.getcwd())
-    own = _operators_file(config, home)
+    try:
+        project = os.path.abspath(project or os.getcwd())
+    except FileNotFoundError:
+        raise ConfigError("the working directory is gone", remedy="Go to a folder that exists") from None
+    files = (
+        os.path.abspath(config) if config else os.path.join(home, "metier.toml"),
+        os.path.join(project, "metier.toml"),
+        os.path.join(user, ".openclaw", "openclaw.json"),
+    )
+    own = _operators_file(files[0], required=config is not None)
     for root in roots:
         if not os.path.isdir(root):
             raise ConfigError(f"there is no folder {root} to look for skills in", remedy="Check its name")
-    theirs = _projects_file(project, own_path=config or os.path.join(home, "metier.toml"))
-    foreign = openclaw.read(os.path.join(user, ".openclaw", "openclaw.json"))
-    found, passed_over = _roots(user, home, project, own.skills.roots, theirs.skills.roots, roots)
+    theirs = _projects_file(files[1], own_path=files[0])
+    foreign = openclaw.read(files[2])
+    found, passed_over = places.roots(
+        user=user, home=home, project=project, own=own.skills.roots, theirs=theirs.skills.roots, named=roots
+    )
     return Settings(
         home=home,
         project=project,
@@ -110,10 +106,18 @@ def load(
         audit=own.audit,
         config={**foreign.truths, **own.config},
         warnings=(*passed_over, *foreign.warnings),
+        files=files,
         held_roots={os.path.realpath(os.path.join(user, ".openclaw/skills")): foreign.unreadable}
         if foreign.unreadable
         else {},
     )
+
+
+def _home_of_user() -> str:
+    """Where the system says this user lives; an empty HOME means nothing."""
+    import pwd
+
+    return pwd.getpwuid(os.getuid()).pw_dir
 
 
 def _both(own: frozenset[str] | None, theirs: frozenset[str] | None) -> frozenset[str] | None:
@@ -122,39 +126,12 @@ def _both(own: frozenset[str] | None, theirs: frozenset[str] | None) -> frozense
     return own & theirs
 
 
-def _roots(
-    user: str, home: str, project: str, own: tuple[str, ...], theirs: tuple[str, ...], named: tuple[str, ...]
-) -> tuple[tuple[Root, ...], list[str]]:
-    """Every root in order of precedence, and what was passed over."""
-    places: list[tuple[str, RootKind, bool]] = [(path, "extra", True) for path in named]
-    places.append((os.path.join(home, "skills"), "user", True))
-    places.extend((os.path.join(user, path), "user", True) for path in USER_ROOTS)
-    places.extend((os.path.join(project, path), "project", False) for path in PROJECT_ROOTS)
-    places.extend((os.path.expanduser(path), "extra", True) for path in own)
-    places.extend((os.path.join(project, path), "extra", False) for path in theirs)
-    places.append((os.path.join(os.path.dirname(os.path.dirname(__file__)), "bundled"), "bundled", True))
-    inside = os.path.realpath(project) + os.sep
-    found: dict[str, Root] = {}
-    warnings: list[str] = []
-    for path, kind, trusted in places:
-        real = os.path.realpath(path)
-        if any("\ud800" <= char <= "\udfff" for char in real):
-            warnings.append(f"{path!r} is not a UTF-8 path, so no skills are looked for there")
-            continue
-        if not trusted and not real.startswith(inside):
-            warnings.append(f"{path} leads out of the project to {real}, so no skills are looked for there")
-            continue
-        found.setdefault(real, Root(path=real, kind=kind, trusted=trusted))
-    return tuple(found.values()), warnings
-
-
-def _operators_file(config: str | None, home: str) -> _File:
-    path = os.path.abspath(config) if config else os.path.join(home, "metier.toml")
-    data = _read(path, required=config is not None)
-    if data is None:
+def _operators_file(path: str, *, required: bool) -> _File:
+    found = _read(path, required=required)
+    if found is None:
         return _File()
-    mode = os.stat(path).st_mode
-    if mode & 0o022:
+    data, status = found
+    if status.st_mode & 0o022:
         raise ConfigError(
             f"{path} can be changed by other users, so it is not read", remedy=f"Run: chmod go-w '{path}'"
         )
@@ -166,30 +143,37 @@ def _operators_file(config: str | None, home: str) -> _File:
             name: openclaw.without_secrets(entry) if isinstance(entry, dict) else entry  # pyright: ignore[reportUnnecessaryIsInstance]
             for name, entry in entries.items()
         }
-    return _convert(tree, _File, path)
+    file = _convert(tree, _File, path)
+    for root in file.skills.roots:
+        # Against the working directory it would be another, equally trusted folder in every project.
+        if not os.path.isabs(os.path.expanduser(root)):
+            raise ConfigError(
+                f"{path}: the root {root!r} is not absolute", remedy="Write the whole path, or begin with ~/"
+            )
+    expanded = tuple(os.path.expanduser(root) for root in file.skills.roots)
+    return replace(file, skills=replace(file.skills, roots=expanded))
 
 
-def _projects_file(project: str, *, own_path: str) -> _ProjectFile:
-    path = os.path.join(project, "metier.toml")
+def _projects_file(path: str, *, own_path: str) -> _ProjectFile:
     if os.path.realpath(path) == os.path.realpath(own_path):
         return _ProjectFile()
-    data = _read(path, required=False)
-    return _ProjectFile() if data is None else _convert(_parse(data, path), _ProjectFile, path)
+    found = _read(path, required=False)
+    return _ProjectFile() if found is None else _convert(_parse(found[0], path), _ProjectFile, path)
 
 
-def _read(path: str, *, required: bool) -> bytes | None:
-    try:
-        with open(path, "rb") as file:
-            return file.read(1_048_576)
-    except FileNotFoundError:
-        if required:
-            raise ConfigError(f"there is no configuration file {path}", remedy="Check --config") from None
-        return None
-    except OSError as error:
+def _read(path: str, *, required: bool) -> tuple[bytes, os.stat_result] | None:
+    """The whole file. One that cannot be read whole might forbid something, so it stops everything."""
+    found = read_small(path, most=MAX_BYTES, hard_links=True, links=True)
+    if not isinstance(found, Diagnostic):
+        return found
+    if found.code != "missing":
         raise ConfigError(
-            f"cannot look for {path}: {error.strerror}, so nobody can know what it forbids",
+            f"{path}: {found.message}, so nobody can know what it forbids",
             remedy="Make the file and the folders above it readable, or start from another folder",
-        ) from None
+        )
+    if required:
+        raise ConfigError(f"there is no configuration file {path}", remedy="Check --config")
+    return None
 
 
 def _parse(data: bytes, path: str) -> dict[str, Any]:

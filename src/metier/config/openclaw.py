@@ -5,6 +5,8 @@ from typing import Any, cast, final
 from msgspec import Struct, ValidationError, convert
 
 from metier.config.settings import SkillEntry
+from metier.model.diagnostic import Diagnostic
+from metier.openfile import read_small
 
 
 @final
@@ -21,13 +23,10 @@ class Foreign(Struct, frozen=True, kw_only=True):
 
 def read(path: str) -> Foreign:
     """Read `path`; a missing file says nothing, a bad one says so."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read(4_194_304)
-    except FileNotFoundError:
-        return Foreign()
-    except OSError as error:
-        return Foreign(unreadable=f"cannot read {path}: {error.strerror}")
+    found = read_small(path, most=4_194_304, hard_links=True, links=True)
+    if isinstance(found, Diagnostic):
+        return Foreign() if found.code == "missing" else Foreign(unreadable=f"{path}: {found.message}")
+    data = found[0]
     import pyjson5  # most people have no such file
 
     try:

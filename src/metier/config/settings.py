@@ -73,6 +73,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     audit: AuditSettings
     config: dict[str, Any]
     warnings: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    """Configuration files that were looked for; a change of one means reading all again."""
     held_roots: dict[str, str] = {}
     """Roots whose skills are held back, each with the reason."""
 

@@ -5,6 +5,7 @@ is not UTF-8 is refused with the place. `read` and `body` split a file by the sa
 instructions can never have been read as a field.
 """
 
+import re
 from typing import Final, final
 
 import msgspec
@@ -16,8 +17,13 @@ from metier.model.diagnostic import Diagnostic
 from metier.model.digest import Json
 
 MAX_BYTES: Final = 1_048_576
+MAX_BLOCK: Final = 256_000
+"""As much as OpenClaw takes of a whole file. Structure costs up to a hundred times its bytes; instructions do not."""
 _BOM: Final = b"\xef\xbb\xbf"
 _FENCE: Final = b"---"
+_FIRST_OF_NUMBERS: Final = frozenset("0123456789+-.")
+_NUMBER: Final = r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+_LONGEST_NUMBER: Final = 500
 
 
 @final
@@ -61,8 +67,8 @@ class Document(Struct, frozen=True, kw_only=True):
         """The field as one trimmed string; empty when there is none."""
         value = self.fields.get(key) if self.fields is not None else None
         if type(value) is str:
-            if value[:1] == "0" and value.isdigit() and value in self._rest_of_line(key).split():
-                return value.lstrip("0") or "0"  # unquoted it is a number, and numbers have no zeros in front
+            if value[:1] in _FIRST_OF_NUMBERS and self._is_number(key, value):
+                return scalars.number_text(float(value))
             return value.strip(scalars.SPACE)
         if value is None:
             return self.raw(key) or ""
@@ -75,6 +81,13 @@ class Document(Struct, frozen=True, kw_only=True):
         """A map or list as it stands on the line of its key, provided a colon shows that it begins there."""
         raw = self.raw(key)
         return raw if raw and ":" in self._rest_of_line(key) else None
+
+    def _is_number(self, key: str, value: str) -> bool:
+        """Whether a number stands there that the parser takes for text: zeros in front, or beyond every range."""
+        if len(value) > _LONGEST_NUMBER or not re.fullmatch(_NUMBER, value):
+            return False
+        bare = rf"(?m)^[ \t]*([\"']?){re.escape(key)}\1[ \t]*:[ \t]*{re.escape(value)}[ \t]*(?:[ \t]#.*)?$"
+        return re.search(bare, self.block) is not None
 
     def _rest_of_line(self, key: str) -> str:
         start = self._place(key) + len(key) + 1
@@ -116,6 +129,11 @@ def read(data: bytes) -> Document:
     if end < 0:
         reason = "the frontmatter is opened here and never closed; put a line of three hyphens after its last field"
         return _refused("unterminated", reason, offset)
+    if end - begin > MAX_BLOCK:
+        reason = (
+            f"the frontmatter has {end - begin} bytes and {MAX_BLOCK} are the most; move data to another file"
+        )
+        return _refused("too_large", reason, offset)
     block = data[begin:end].decode()
     fields, diagnostics = climb(block, offset)
     if offset > 1:

@@ -98,8 +98,12 @@ def _quote(lines: list[str], start: int, end: int) -> str:
     if entry is None or not entry[1] or re.fullmatch(_BLOCK_SCALAR, entry[1]):
         return ""
     key, value = entry
-    below = [line.strip(scalars.SPACE) for line in lines[start + 1 : end]]
-    parts = [value, *(line for line in below if line and not line.startswith("#"))]
+    parts = [value]
+    for line in (line.strip(scalars.SPACE) for line in lines[start + 1 : end]):
+        if line == ":" or line.startswith(": "):
+            break  # an entry without a key, which is nobody's
+        if line and not line.startswith("#"):
+            parts.append(line)
     whole = scalars.unquoted(" ".join(parts))
     lines[start:end] = [f"{_json(key)}: {_json(whole)}", *[""] * (end - start - 1)]
     return key

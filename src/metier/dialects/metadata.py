@@ -5,6 +5,7 @@ only YAML there is no metadata to it, so the same file would mean two things to 
 sees is what counts; what it does not see is said.
 """
 
+import re
 from typing import Final, final
 
 import msgspec
@@ -40,9 +41,11 @@ def metadata_of(document: Document, watched: frozenset[str]) -> Metadata:
         line = document.inline("metadata")
         if line is None:
             return Metadata(value, value)
-        found = _json(line, again=False)
+        found = _json(line, known=value)
         if isinstance(found, dict):
             return Metadata(found, found)
+        if found is _TWICE:
+            return _given_twice(document)
         message = (
             "metadata begins on this line but is neither JSON nor JSON5 up to the end of it, so OpenClaw ignores it and"
             " so does Metier; write it as strict JSON on one line, or as an indented map below"
@@ -57,14 +60,18 @@ def metadata_of(document: Document, watched: frozenset[str]) -> Metadata:
 
 
 def _from_text(document: Document, value: str) -> Metadata:
-    found = _json(value, again=True)
+    found = _json(value)
     if isinstance(found, dict):
         return Metadata(found, found)
-    if isinstance(found, _Twice):
-        message = f'metadata gives "{found.key}" twice; which one counts cannot be known, remove one'
-        return Metadata({}, {}, _problem(document, "duplicate_key", "error", message))
+    if found is _TWICE:
+        return _given_twice(document)
     message = "metadata is text and no JSON object, so it is ignored; write an indented map or JSON"
     return Metadata({}, {}, _problem(document, "metadata_ignored", "warning", message))
+
+
+def _given_twice(document: Document) -> Metadata:
+    message = "metadata gives one of its keys twice; which one counts cannot be known, remove one"
+    return Metadata({}, {}, _problem(document, "duplicate_key", "error", message))
 
 
 def _problem(document: Document, code: str, severity: str, message: str) -> Diagnostic:
@@ -76,41 +83,46 @@ def _problem(document: Document, code: str, severity: str, message: str) -> Diag
     )
 
 
-@final
-class _Twice(Struct, frozen=True):
-    key: str
+_TWICE: Final = "a key is given twice"
 
 
-def _json(text: str, *, again: bool) -> Json | _Twice:
-    """JSON, else JSON5, else None. `again`: YAML has not looked at it, so keys given twice are still to be found."""
+def _json(text: str, known: dict[str, Json] | None = None) -> Json:
+    """JSON, else JSON5, else None; `_TWICE` when a key hides another. `known` is what YAML, which looks for that, read."""
     try:
         found: Json = msgspec.json.decode(text)
-        if again and (key := _given_twice(text)) is not None:
-            return _Twice(key)
-        return _safe(found, MAX_DEPTH)
+        if found == known:
+            return _safe(found, MAX_DEPTH)
     except (ValueError, RecursionError):
         import pyjson5  # one file in a hundred needs it
 
         try:
-            return _safe(pyjson5.decode(text, MAX_DEPTH), MAX_DEPTH)
+            found = pyjson5.decode(text, MAX_DEPTH)
         except (pyjson5.Json5Exception, ValueError, RecursionError):
             return None
+    try:
+        safe = _safe(found, MAX_DEPTH)
+    except RecursionError:
+        return None
+    return safe if _keys_kept(found) == _keys_written(text) else _TWICE
 
 
-def _given_twice(text: str) -> str | None:
-    import json  # only for metadata in quotes; it is the one parser that shows both of two equal keys
+_NOT_STRUCTURE: Final = (
+    r'"(?:\\[\s\S]|[^"\\])*"'
+    r"|'(?:\\[\s\S]|[^'\\])*'"
+    r"|//[^\n\r\u2028\u2029]*"
+    r"|/\*[\s\S]*?\*/"
+)
+"""Strings and comments of JSON5. Outside of them a colon stands after a key and nowhere else."""
 
-    twice: list[str] = []
 
-    def pairs(items: list[tuple[str, Json]]) -> None:
-        seen: set[str] = set()
-        for key, _ in items:
-            if key in seen:
-                twice.append(key)
-            seen.add(key)
+def _keys_written(text: str) -> int:
+    return re.sub(_NOT_STRUCTURE, "", text).count(":")
 
-    json.loads(text, object_pairs_hook=pairs)
-    return twice[0] if twice else None
+
+def _keys_kept(value: Json) -> int:
+    if isinstance(value, dict):
+        return len(value) + sum(map(_keys_kept, value.values()))
+    return sum(map(_keys_kept, value)) if isinstance(value, list) else 0
 
 
 def _safe(value: Json, depth: int) -> Json:

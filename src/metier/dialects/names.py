@@ -73,8 +73,13 @@ def code_points(characters: list[str]) -> str:
 
 def skeleton(name: str) -> str:
     """What is left of a name when letters that look alike are made equal. Equal skeletons: easily confused."""
-    if name.isascii():
-        return name.lower()
+    if not name.isascii():
+        name = _in_plain_letters(name)
+    # Upper case first becomes lower case, so I is i; since I looks like l and 1, all of them are one letter.
+    return name.lower().rstrip(".-_ ").translate(_ASCII_LOOKALIKES).replace("rn", "m").replace("vv", "w")
+
+
+def _in_plain_letters(name: str) -> str:
     import unicodedata  # only names beyond ASCII need it
 
     seen = name.translate(_LOOKALIKES)
@@ -83,6 +88,9 @@ def skeleton(name: str) -> str:
     folded = unicodedata.normalize("NFKC", seen).casefold().translate(_LOOKALIKES)
     bare = unicodedata.normalize("NFKC", folded).replace("\ufe0e", "").replace("\ufe0f", "")
     return bare.casefold()
+
+
+_ASCII_LOOKALIKES: Final = str.maketrans("i1|0_.", "lllo--")
 
 
 def _table(pairs: str) -> dict[int, str]:
@@ -96,6 +104,11 @@ _LOOKALIKES: Final = _table(
     # Greek
     "αa οo ρp νv ιi κk υu χx γy τt ϲc ϳj "
     "ΑA ΒB ΕE ΖZ ΗH ΙI ΚK ΜM ΝN ΟO ΡP ΤT ΥY ΧX "
+    # Coptic (capitals are folded to these) and Lisu
+    "ⲁa ⲃb ⲉe ⲏh ⲓi ⲕk ⲙm ⲛn ⲟo ⲣp ⲥc ⲧt ⲩy ⲭx ⳑl ⳃs "
+    "ꓐb ꓑp ꓓd ꓔt ꓖg ꓗk ꓙj ꓚc ꓜz ꓝf ꓟm ꓠn ꓡl ꓢs ꓣr ꓦv ꓧh ꓪw ꓫx ꓬy ꓮa ꓰe ꓲi ꓳo ꓴu "
+    # small capitals
+    "ᴀa ʙb ᴄc ᴅd ᴇe ꜰf ɢg ʜh ɪi ᴊj ᴋk ʟl ᴍm ɴn ᴏo ᴘp ʀr ꜱs ᴛt ᴜu ᴠv ᴡw ʏy ᴢz "
     # Armenian, Latin extensions and signs
-    "օo ոn սu հh ցg զq ɑa ɡg ıi ɩi ʏy ʀr ɴn ʟl ǀl ℓl ∣l ⅼl ‐- ‑- ‒- –- —- ―- −- ﹣- －- ․. ⁄/ ∕/"
+    "օo ոn սu հh ցg զq ɑa ɡg ıi ɩi ǀl ℓl ∣l ⅼl ‐- ‑- ‒- –- —- ―- −- ﹣- －- ․. ⁄/ ∕/"
 )

@@ -1,8 +1,8 @@
 """YAML without its traps: JSON types only, every key once, no tags, no anchors, no depth, nothing raised.
 
 The parser underneath follows tags and anchors without a word, and stumbles over characters that other YAML
-readers take. Both are met by masking: characters are swapped for private ones before parsing and swapped back
-in the result, so it is always the same parser that decides what is text and what is not.
+readers take. Both are met by masking: characters are swapped for others before parsing, so it is always the same
+parser that decides what is text and what is not. A text with a tag, an anchor or an alias is never given to it.
 """
 
 import re
@@ -13,15 +13,17 @@ from msgspec import Struct
 from ryaml import loads  # pyright: ignore[reportPrivateImportUsage]
 
 from metier.dialects.scalars import SPACE, text
+from metier.dialects.yaml_properties import check_without_aliases, could_hold, first_property
 from metier.model.digest import Json
 from metier.model.text import one_line
 
 MOST_BRACKETS: Final = 5_000
-"""The parser's time grows with the square of their depth, and it looks at the depth only afterwards."""
+"""The parser's time grows with the square of their depth, and it looks at the depth only afterwards.
+
+A dash or question mark directly after another opens a level as a bracket does, and is counted with them.
+"""
 _MASK: Final = 0x100000
-_TAGS: Final = {ord("!"): _MASK + ord("!")}
-_PROPERTIES: Final = {ord(sign): _MASK + ord(sign) for sign in "!&*"}
-_PROPERTY: Final = re.compile(r"(?:^|[:\-?,\[{])[ \t]*[!&*]", re.MULTILINE)
+_NESTED: Final = r"[-?][ \t]+(?=[-?][ \t])"
 _LINE_BREAKS: Final = re.compile("[\x85\u2028\u2029]")
 _PRIVATE: Final = "[\U00100000-\U0010ffff]"
 _UNREADABLE: Final = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff]"
@@ -52,43 +54,81 @@ class Trouble(Struct, frozen=True, kw_only=True):
 
 def load(block: str) -> tuple[dict[str, Json] | Trouble, list[Trouble]]:
     """The map that `block` holds, or what is wrong with it; and what had to be changed on the way."""
-    if len(block) > MOST_BRACKETS and block.count("[") + block.count("{") > MOST_BRACKETS:
+    if len(block) > MOST_BRACKETS and _openings(block) > MOST_BRACKETS:
         message = (
-            f"the frontmatter holds more than {MOST_BRACKETS} opening brackets; move the data to another file"
+            f"the frontmatter holds more than {MOST_BRACKETS} opening brackets or nested dashes;"
+            " move the data to another file"
         )
         return Trouble(code="yaml_too_deep", message=message, final=True), []
     try:
-        if block.isascii() or not _LINE_BREAKS.search(block):
-            tree: Json = loads(block)
-        else:
-            tree = _load_masked(block)
+        tree = _loaded(block)
+    except _Refused as refused:
+        return refused.trouble, []
     except ValueError as error:
-        trouble = _trouble(block, str(error))
-        if trouble.final:
-            return trouble, []
-        try:
-            tree = _load_masked(block)
-        except ValueError:
-            return trouble, []
+        return _trouble(block, str(error)), []
     if tree is None:
         return {}, []
     if type(tree) is not dict:
         message = "the frontmatter is not a list of `key: value` lines; write name: and description:"
         return Trouble(code="not_a_map", message=message, line=1), []
-    if ("*" in block or "&" in block or "!" in block) and _PROPERTY.search(block):
-        found = _property(block, tree)
-        if found is not None:
-            return found, []
     if _is_json(tree) and (block.isascii() or not any(key != key.strip(SPACE) for key in tree)):
         return tree, []
     return _as_json(block, tree)
+
+
+class _Refused(Exception):
+    """What no more lenient way of reading may let in."""
+
+    def __init__(self, trouble: Trouble) -> None:
+        self.trouble = trouble
+
+
+def _openings(block: str) -> int:
+    return block.count("[") + block.count("{") + len(re.findall(_NESTED, block))
+
+
+def _loaded(block: str) -> Json:
+    if not block.isascii() and _LINE_BREAKS.search(block):
+        return _load_masked(block)
+    try:
+        return _parsed(block) if could_hold(block) else loads(block)
+    except ValueError as error:
+        if _trouble(block, str(error)).final:
+            raise
+        try:
+            return _load_masked(block)
+        except ValueError:
+            raise error from None
+
+
+def _parsed(block: str) -> Json:
+    """What the parser makes of a text that asks it to build, name or repeat nothing."""
+    found = first_property(block)
+    if found is None:
+        return loads(block)
+    sign, line = found
+    if sign == "*":  # nothing before it has a name, so it is no alias of anything, but text that needs quotes
+        raise ValueError(f"a value begins with a bare * at line {line} column 1")
+    check_without_aliases(block)
+    if sign == "!":
+        code, message = (
+            "yaml_tag",
+            "YAML tags (!…) ask for objects to be built and are refused; remove the tag or quote the text",
+        )
+    else:
+        code, message = (
+            "yaml_anchor",
+            "YAML anchors and aliases (&… and *…) are not accepted; write the value out or quote the text",
+        )
+    raise _Refused(Trouble(code=code, message=message, line=line, final=True))
 
 
 def _load_masked(block: str) -> Json:
     """Parse a text with characters or escapes that the parser refuses although they are harmless."""
     if re.search(_PRIVATE, block):
         raise ValueError("its own private characters could not be told from ours")
-    return _unmasked(loads(_readable(block)))
+    whole = _readable(block)
+    return _unmasked(_parsed(whole) if could_hold(whole) else loads(whole))
 
 
 def _readable(block: str) -> str:
@@ -115,35 +155,6 @@ def _unmasked(value: Json) -> Json:
     if isinstance(value, dict):
         return {_unmasked(key): _unmasked(item) for key, item in value.items()}  # pyright: ignore[reportReturnType]
     return value
-
-
-def _property(block: str, tree: Json) -> Trouble | None:
-    """A tag, anchor or alias: a sign that, masked, no longer comes back in the same place of the result."""
-    if not re.search(_PRIVATE, block) and _same(block.translate(_PROPERTIES), tree):
-        return None
-    if not _same(block.translate(_TAGS), tree):
-        sign, code = "!", "yaml_tag"
-        message = (
-            "YAML tags (!…) ask for objects to be built and are refused; remove the tag or quote the text"
-        )
-    else:
-        sign, code = "[&*]", "yaml_anchor"
-        message = (
-            "YAML anchors and aliases (&… and *…) are not accepted; write the value out or quote the text"
-        )
-    place = re.search(rf"(?m)(?:^|[:\-?,\[{{])[ \t]*{sign}", block)
-    line = block.count("\n", 0, place.end()) + 1 if place else None
-    return Trouble(code=code, message=message, line=line, final=True)
-
-
-def _same(masked: str, tree: Json) -> bool:
-    for spelled in (masked, _readable(masked)):
-        try:
-            # repr, because NaN is not equal to itself and 1 is equal to True
-            return repr(_unmasked(loads(spelled))) == repr(tree)
-        except ValueError:
-            continue
-    return False
 
 
 def _is_json(value: Json) -> bool:
@@ -210,19 +221,20 @@ _FINAL: Final = (
     ("recursion limit", "is nested deeper than 128 levels"),
     ("repetition limit", "repeats itself too often"),
 )
+_TWICE: Final = r'duplicate entry with key "?(.*?)"?(?: at line (\d{1,9}) column \d{1,9})?$'
 
 
 def _trouble(block: str, message: str) -> Trouble:
     """What the parser said, in our words where it refused for safety."""
-    found = re.search(r"\bat line (\d+)", message)
+    if twice := re.search(_TWICE, message):
+        return Trouble.twice(twice[1], _second_line(block, twice[1]) or (int(twice[2]) if twice[2] else None))
+    found = re.search(r"\bat line (\d{1,9})\b", message)
     line = int(found[1]) if found else None
     for said, reason in _FINAL:
         if said in message:
             return Trouble(
                 code="yaml_too_deep", message=f"the frontmatter {reason}; make it flat", line=line, final=True
             )
-    if twice := re.search(r'duplicate entry with key "?(.*?)"?(?: at line \d+ column \d+)?$', message):
-        return Trouble.twice(twice[1], _second_line(block, twice[1]) or line)
     last = block.count("\n") or 1
     bare = re.sub(r",? (?:while [^,]*? )?at (?:line|position) \d+(?: column \d+)?", "", message[-500:])
     return Trouble(

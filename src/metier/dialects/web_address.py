@@ -13,6 +13,9 @@ _QUERY: Final = frozenset(" \"#<>'")
 _FRAGMENT: Final = frozenset(' "<>`')
 _USER: Final = _PATH | frozenset("/:;=@[\\]|")
 _NOT_IN_HOSTS: Final = frozenset(" #/:<>?@[\\]^|%\x7f").union(map(chr, range(0x20)))
+_DOT: Final = "[.\u3002\uff0e\uff61]"
+LONGEST_HOST: Final = 253
+LONGEST_LABEL: Final = 63
 _PORTS: Final = {"http": "80", "https": "443"}
 
 
@@ -69,9 +72,8 @@ def _literal(host: str) -> str:
 
 def _domain(host: str) -> str:
     if "%" in host or not host.isascii():
-        plain = re.sub(rb"%([0-9A-Fa-f]{2})", lambda code: bytes([int(code[1], 16)]), host.encode())
         try:
-            host = plain.decode().encode("idna").decode()
+            host = _ascii(host)
         except UnicodeError:
             return ""
     host = host.lower()
@@ -83,6 +85,19 @@ def _domain(host: str) -> str:
         plain_number = len(numbers) == 4 and all(re.fullmatch("0|[1-9][0-9]{0,2}", each) for each in numbers)
         return host if plain_number and all(int(each) < 256 for each in numbers) else ""
     return host
+
+
+def _ascii(host: str) -> str:
+    import unicodedata  # rare
+
+    plain = re.sub(rb"%([0-9A-Fa-f]{2})", lambda code: bytes([int(code[1], 16)]), host.encode()).decode()
+    # The encoder's time grows with the square of the length, and it looks at the length only afterwards.
+    if len(plain) > LONGEST_HOST:
+        return ""
+    whole = unicodedata.normalize("NFKC", plain)
+    if len(whole) > LONGEST_HOST or any(len(label) > LONGEST_LABEL for label in re.split(_DOT, whole)):
+        return ""
+    return plain.encode("idna").decode()
 
 
 def _path(path: str) -> str:

@@ -1,31 +1,24 @@
 """Whole skills inside a system prompt, in OmniAgent's format.
 
 The format is fixed byte for byte: the prompt, a heading, then each skill under a heading of its own with a
-separator after it. A body cannot pretend to be any of these: a line that a reader would take for our heading,
-for the heading of a skill in the same prompt or for the separator gets a backslash in front, also inside code
-blocks, because a model reads lines and not Markdown. Characters that some readers take for a line end are
+separator after it. A body cannot pretend to be any of these (`forgery`), and what a reader cannot see in it is
 spelled out. Every other line stays as it was written.
 
 When no skill is left to show the prompt stays as it is: a heading with nothing below it would only confuse.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Final, final
-from unicodedata import normalize
 
 from msgspec import Struct
 
 from metier.disclosure import NAME_LIMIT, may_be_shown
+from metier.disclosure.forgery import LEVEL, Forgery
 from metier.model.skill import Skill
-from metier.model.text import INVISIBLE, one_line
+from metier.model.text import one_line, visible
 
 EMOJI_LIMIT: Final = 16
 TITLE: Final = "Available Skills"
-
-_ODD_BREAK: Final = re.compile("[\v\f\x1c-\x1e\x85\u2028\u2029]|\r(?!\n)")
-_STYLE: Final = re.compile("[\ufe0e\ufe0f]")
-_RULE: Final = re.compile("[-\u2010-\u2015\u2212]{3,}")
 
 
 @final
@@ -66,18 +59,20 @@ def inject(system_prompt: str, pages: Sequence[Page], config: InjectConfig = DEF
     chosen = _chosen(pages, config)
     if not chosen:
         return system_prompt
-    escape = _Escape.of([page.skill for page in chosen], config.separator)
+    titles = [(_name(page.skill), _heading(page.skill)) for page in chosen]
+    forgery = Forgery.of(TITLE, titles, config.separator)
     parts = [system_prompt, f"\n\n# {TITLE}\n\n"]
-    for page in chosen:
+    for page, own in zip(chosen, titles, strict=True):
         body = page.body if isinstance(page.body, str) else page.body()
-        parts += ["## ", _heading(page.skill), "\n\n", escape.body(body.strip()), config.separator]
+        shown = forgery.marked(visible(body.strip()), own=own)
+        parts += ["#" * LEVEL, " ", own[1], "\n\n", shown, config.separator]
     return "".join(parts)
 
 
 def left_out(pages: Sequence[Page], config: InjectConfig = DEFAULT) -> tuple[str, ...]:
     """Names of the skills that `inject` does not show, so that a door can say so."""
     shown = {id(page) for page in _chosen(pages, config)}
-    return tuple(one_line(page.skill.name, NAME_LIMIT) for page in pages if id(page) not in shown)
+    return tuple(_name(page.skill) for page in pages if id(page) not in shown)
 
 
 def _chosen(pages: Sequence[Page], config: InjectConfig) -> list[Page]:
@@ -87,56 +82,10 @@ def _chosen(pages: Sequence[Page], config: InjectConfig) -> list[Page]:
     return usable[: config.max_skills] if config.max_skills else usable
 
 
+def _name(skill: Skill) -> str:
+    return one_line(skill.name, NAME_LIMIT)
+
+
 def _heading(skill: Skill) -> str:
-    name, emoji = one_line(skill.name, NAME_LIMIT), one_line(skill.emoji, EMOJI_LIMIT)
-    return f"{emoji} {name}" if emoji else name
-
-
-def _seen(line: str) -> str:
-    """The line as a reader takes it in: unseen characters gone, look-alikes, case and spaces folded."""
-    if not line.isascii() or not line.isprintable():
-        line = normalize("NFKC", _STYLE.sub("", INVISIBLE.sub("", line.expandtabs(4))))
-    return line.casefold()
-
-
-def _title(heading: str) -> str:
-    return " ".join(heading.strip("# ").split())
-
-
-@final
-class _Escape(Struct, frozen=True):
-    """Knows which lines belong to us in one prompt."""
-
-    headings: frozenset[str]
-    separators: frozenset[str]
-
-    @classmethod
-    def of(cls, skills: Sequence[Skill], separator: str) -> "_Escape":
-        titles = {_heading(skill) for skill in skills} | {
-            one_line(skill.name, NAME_LIMIT) for skill in skills
-        }
-        lines = {_seen(line).strip() for line in separator.splitlines()}
-        return cls(frozenset(_title(_seen(title)) for title in titles), frozenset(lines - {""}))
-
-    def body(self, text: str) -> str:
-        """`text` with the lines that are ours marked as not ours."""
-        text = _ODD_BREAK.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", text)
-        return "\n".join(self._mark(line) if self._forges(line) else line for line in text.split("\n"))
-
-    @staticmethod
-    def _mark(line: str) -> str:
-        rest = line.lstrip()
-        return f"{line[: len(line) - len(rest)]}\\{rest}"
-
-    def _forges(self, line: str) -> bool:
-        seen = _seen(line)
-        text = seen.strip()
-        if not text or len(seen) - len(seen.lstrip()) > 3:
-            return False
-        if text in self.separators or _RULE.fullmatch(text):
-            return True
-        level = len(text) - len(text.lstrip("#"))
-        if not level:
-            return False
-        title = _title(text)
-        return title == TITLE.casefold() or (level == 2 and title in self.headings)
+    emoji = one_line(skill.emoji, EMOJI_LIMIT)
+    return f"{emoji} {_name(skill)}" if emoji else _name(skill)

@@ -6,6 +6,7 @@ skills means no text at all, not an empty block.
 
 Over budget, descriptions are shortened evenly, then left out, and only then are skills dropped from the end;
 the text says so. It never exceeds the budget, and a skill whose shown name is already taken is dropped too.
+When the skills are themselves a choice from a larger catalog, the text says that as well.
 """
 
 from bisect import bisect_right
@@ -36,17 +37,40 @@ class Disclosure(Struct, frozen=True, kw_only=True):
     """The text for a model, and what it had to leave out."""
 
     text: str
-    shown: int
+    names: tuple[str, ...] = ()
+    """The skills in the text, by their own names."""
     shortened: int = 0
     """Descriptions cut or left out because of the budget."""
-    dropped: tuple[str, ...] = ()
-    """Names that are not in the text: those that did not fit, then those that were already taken."""
+    no_room: tuple[str, ...] = ()
+    """Names that did not fit into the budget."""
+    taken: tuple[str, ...] = ()
+    """Names that would have been in the text twice."""
+
+    @property
+    def shown(self) -> int:
+        return len(self.names)
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """Every name that is not in the text."""
+        return self.no_room + self.taken
+
+
+@final
+class Narrowed(Struct, frozen=True):
+    """That the skills of a list are a choice, and from how many."""
+
+    total: int
+    why: str = ""
+    """A sentence for the model, with a line feed at its end."""
 
 
 @final
 class _Row(Struct, frozen=True, gc=False):
     """One skill as it will be shown, not yet escaped."""
 
+    skill: str
+    """The skill's own name; the others are what a model is shown."""
     name: str
     description: str
     location: str
@@ -59,16 +83,18 @@ class _Row(Struct, frozen=True, gc=False):
         )
 
 
-def available_skills(skills: Sequence[Skill], *, budget: int = 16_000) -> Disclosure:
+def available_skills(
+    skills: Sequence[Skill], *, budget: int = 16_000, narrowed: Narrowed | None = None
+) -> Disclosure:
     """The block for all `skills` that a model may use, in their order; a budget of 0 means no limit."""
     rows, twins = _rows(skills)
     if not rows:
-        return Disclosure(text="", shown=0)
-    total = len(rows) + len(twins)
-    text = _text([row.entry(row.description) for row in rows], _note(len(rows), total))
+        return Disclosure(text="", taken=twins)
+    whole = narrowed or Narrowed(len(rows) + len(twins))
+    text = _text([row.entry(row.description) for row in rows], _note(len(rows), whole))
     if not budget or len(text) <= budget:
-        return Disclosure(text=text, shown=len(rows), dropped=twins)
-    return _shortened(rows, twins, budget) or _names_only(rows, twins, budget)
+        return Disclosure(text=text, names=_names(rows), taken=twins)
+    return _shortened(rows, twins, budget, whole) or _names_only(rows, twins, budget, whole)
 
 
 def escaped(text: str) -> str:
@@ -107,7 +133,7 @@ def _rows(skills: Sequence[Skill]) -> tuple[list[_Row], tuple[str, ...]]:
 
 @lru_cache(maxsize=32_768)  # a prompt is made on every turn, the texts change with the catalog only
 def _row(name: str, description: str) -> _Row:
-    return _Row(_line(name, NAME_LIMIT), _line(description, DESCRIPTION_LIMIT), location(name))
+    return _Row(name, _line(name, NAME_LIMIT), _line(description, DESCRIPTION_LIMIT), location(name))
 
 
 def _line(text: str, limit: int) -> str:
@@ -121,19 +147,27 @@ def _text(entries: Sequence[str], note: str) -> str:
     return "".join((PREAMBLE, note, "<available_skills>\n", *entries, "</available_skills>"))
 
 
-def _note(shown: int, total: int, shortened: str = "") -> str:
-    note = f"Descriptions are {shortened}; `read_skill` gives the full text.\n" if shortened else ""
-    if shown < total:
+def _names(rows: Sequence[_Row]) -> tuple[str, ...]:
+    return tuple(row.skill for row in rows)
+
+
+def _note(shown: int, narrowed: Narrowed, shortened: str = "") -> str:
+    note = narrowed.why
+    if shortened:
+        note += f"Descriptions are {shortened}; `read_skill` gives the full text.\n"
+    if shown < narrowed.total:
         note += (
-            f"Listed: {shown} of {total} skills. `read_skill` also reads the others if you know the name;"
+            f"Listed: {shown} of {narrowed.total} skills. `read_skill` also reads the others if you know the name;"
             " `metier skills list` shows them all.\n"
         )
     return note
 
 
-def _shortened(rows: list[_Row], twins: tuple[str, ...], budget: int) -> Disclosure | None:
+def _shortened(
+    rows: list[_Row], twins: tuple[str, ...], budget: int, narrowed: Narrowed
+) -> Disclosure | None:
     """Every description cut at the same length, the longest that fits; None when the shortest does not."""
-    note = _note(len(rows), len(rows) + len(twins), "shortened to fit")
+    note = _note(len(rows), narrowed, "shortened to fit")
 
     def text(cap: int) -> str:
         return _text([row.entry(_cut(row.description, cap)) for row in rows], note)
@@ -150,32 +184,33 @@ def _shortened(rows: list[_Row], twins: tuple[str, ...], budget: int) -> Disclos
         else:
             high = middle
     cut = sum(len(row.description) > low for row in rows)
-    return Disclosure(text=best, shown=len(rows), shortened=cut, dropped=twins)
+    return Disclosure(text=best, names=_names(rows), shortened=cut, taken=twins)
 
 
 def _cut(text: str, cap: int) -> str:
     return text if len(text) <= cap else text[: cap - 1].rstrip() + "…"
 
 
-def _names_only(rows: list[_Row], twins: tuple[str, ...], budget: int) -> Disclosure:
+def _names_only(rows: list[_Row], twins: tuple[str, ...], budget: int, narrowed: Narrowed) -> Disclosure:
     """No descriptions, and as many names from the front as fit."""
-    total = len(rows) + len(twins)
     entries = [row.entry(None) for row in rows]
     ends = list(accumulate(len(entry) for entry in entries))
-    shown, note = len(rows), _note(len(rows), total, "left out to fit")
+    shown, note = len(rows), _note(len(rows), narrowed, "left out to fit")
     if len(_text((), note)) + ends[-1] > budget:
         # The note grows with its numbers, so room is kept for the largest it can hold.
-        room = budget - len(_text((), _note(total, total + 1, "left out to fit")))
+        largest = Narrowed(narrowed.total + 1, narrowed.why)
+        room = budget - len(_text((), _note(narrowed.total, largest, "left out to fit")))
         shown = bisect_right(ends, room)
-        note = _note(shown, total, "left out to fit")
+        note = _note(shown, narrowed, "left out to fit")
     if shown:
         text = _text(entries[:shown], note)
     else:
-        note = _note(0, total)
+        note = _note(0, narrowed)
         text = note if len(note) <= budget else ""
     return Disclosure(
         text=text,
-        shown=shown,
+        names=_names(rows[:shown]),
         shortened=sum(bool(row.description) for row in rows[:shown]),
-        dropped=tuple(row.name for row in rows[shown:]) + twins,
+        no_room=tuple(row.name for row in rows[shown:]),
+        taken=twins,
     )

@@ -4,11 +4,12 @@ from typing import Final
 
 from metier.catalog.bundle import Snapshot
 from metier.dialects import frontmatter
-from metier.disclosure.content import skill_content
+from metier.disclosure.content import PATH_LIMIT, skill_content, skill_file
 from metier.model.entry import Operation
 from metier.model.outcome import Completed, Failed
 from metier.model.permission import BASE_DIR, PermissionSet
 from metier.model.skill import Skill, Tool
+from metier.model.text import one_line
 
 MAX_FILE_BYTES: Final = 262_144
 
@@ -49,7 +50,7 @@ def read_skill(call_id: str, skill: Skill, snapshot: Snapshot, path: str | None)
         wanted = skill.manifest  # what a model is told; the file may be spelled otherwise
     data = snapshot.read(wanted)
     if data is None:
-        names = ", ".join(file.path for file in snapshot.files[:20])
+        names = ", ".join(one_line(file.path, PATH_LIMIT) for file in snapshot.files[:20])
         return Failed(
             call_id=call_id,
             code="not_found",
@@ -63,11 +64,12 @@ def read_skill(call_id: str, skill: Skill, snapshot: Snapshot, path: str | None)
         )
     if path is not None:
         try:
-            return Completed(call_id=call_id, value=data.decode("utf-8"))
+            text = data.decode("utf-8-sig")
         except UnicodeDecodeError:
             return Failed(
                 call_id=call_id, code="not_text", message=f"{wanted!r} is not text and cannot be shown"
             )
+        return Completed(call_id=call_id, value=skill_file(skill, wanted, text))
     resources = [file.path for file in snapshot.files if file.path != skill.manifest]
     body = frontmatter.body(data)
     return Completed(call_id=call_id, value=skill_content(skill, body, resources, base_dir=base_dir(skill)))

@@ -6,7 +6,7 @@ every call, in order, in the shape it came in. What a tool returned passes as it
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeAlias, assert_never, cast, final
+from typing import Final, Literal, TypeAlias, assert_never, cast, final
 
 from msgspec import Struct, json
 
@@ -17,6 +17,9 @@ from metier.model.text import one_line
 
 Loads: TypeAlias = Callable[[str], Json]
 """Strict JSON, raising ValueError with a reason a model can use."""
+
+Came: TypeAlias = Shape | Literal["openai_function"]
+"""The shape of a call; the last is OpenAI's old message with a single `function_call`, which has no id."""
 
 _WAIT: Final = "Nothing ran yet. Do not repeat the call; tell the user that a person has to decide first."
 _KINDS: Final[dict[type, str]] = {
@@ -38,7 +41,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     arguments: Json = None
     problem: str | None = None
     """Why it cannot be run as it is; then the arguments mean nothing."""
-    shape: Shape
+    shape: Came
 
 
 def parse(tool_calls: object, *, loads: Loads) -> list[Asked]:
@@ -64,6 +67,8 @@ def results(asked: Sequence[Asked], outcomes: Sequence[Outcome]) -> list[dict[st
         match call.shape:
             case "openai":
                 messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
+            case "openai_function":
+                messages.append({"role": "function", "name": call.name, "content": text})
             case "openai_responses":
                 messages.append({"type": "function_call_output", "call_id": call.id, "output": text})
             case "anthropic":
@@ -135,6 +140,8 @@ def _parts(thing: object) -> list[object]:
     if choices is not None:
         return [part for choice in _items(choices)[:1] for part in _parts(_get(choice, "message"))]
     calls = _get(thing, "tool_calls")
+    if _is_old(thing):
+        return [thing, *_items(calls)]
     if calls is not None:
         return _items(calls)
     if _get(thing, "output") is not None and _get(thing, "type") is None:
@@ -147,9 +154,12 @@ def _parts(thing: object) -> list[object]:
 def _call(part: object, loads: Loads) -> Asked | None:
     """The call in one part, or None when the part is something else."""
     kind, function = _get(part, "type"), _get(part, "function")
-    if function is not None and kind in (None, "function"):
+    if _is_old(part):
+        old = _get(part, "function_call")
+        return _asked("openai_function", None, _get(old, "name"), _get(old, "arguments"), loads)
+    if kind == "function" or (kind is None and function is not None):
         return _asked("openai", _get(part, "id"), _get(function, "name"), _get(function, "arguments"), loads)
-    if kind == "custom" and _get(part, "custom") is not None:
+    if kind == "custom":
         # It must be answered all the same: the API refuses a conversation with an unanswered call.
         problem = "this is a free-form call; every tool here takes a JSON object"
         name = _word(_get(_get(part, "custom"), "name"))
@@ -172,7 +182,12 @@ def _call(part: object, loads: Loads) -> Asked | None:
     )
 
 
-def _asked(shape: Shape, call_id: object, name: object, arguments: object, loads: Loads) -> Asked:
+def _is_old(thing: object) -> bool:
+    """Whether it is a message in which OpenAI's models called a function before there were tool calls."""
+    return _get(thing, "role") is not None and _get(thing, "function_call") is not None
+
+
+def _asked(shape: Came, call_id: object, name: object, arguments: object, loads: Loads) -> Asked:
     value, problem = _arguments(arguments, loads)
     if not isinstance(name, str) or not name:
         problem = "the call names no tool"

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from metier.gate.situation import Situation
 from metier.model.call import AuthorizedCall, ValidCall
-from metier.model.outcome import RefusalCode, Refused
+from metier.model.outcome import REMEDIES, RefusalCode, Refused
 from metier.model.text import one_line
 from metier.model.verdict import Decision, Verdict, decide
 
@@ -27,7 +27,7 @@ def authorize(valid: ValidCall, situation: Situation) -> AuthorizedCall | Refuse
     code = _UNDECIDED
     for asked, answer in reversed(answers):
         code = asked if answer.decision is Decision.DENY else code
-    return Refused(call_id=valid.call.id, code=code, reasons=verdict.reasons, remedy=_REMEDIES.get(code, ""))
+    return Refused(call_id=valid.call.id, code=code, reasons=verdict.reasons, remedy=REMEDIES.get(code, ""))
 
 
 def switched_on(valid: ValidCall, situation: Situation) -> Verdict:
@@ -40,12 +40,11 @@ def switched_on(valid: ValidCall, situation: Situation) -> Verdict:
 
 def intact(valid: ValidCall, situation: Situation) -> Verdict:
     """A skill that cannot be read has nothing that could run."""
-    skill = valid.skill
-    if skill is not None and (
-        skill.status == "broken" or (situation.held is not None and situation.held.broken)
-    ):
-        why = skill.why or (situation.held.broken if situation.held else "")
-        return Verdict.deny(f"skill {skill.name!r} is broken: {why}")
+    skill, held = valid.skill, situation.held
+    if skill is not None and skill.status == "broken":
+        return Verdict.deny(f"skill {skill.name!r} is broken: {skill.why}")
+    if skill is not None and held is not None and held.broken:
+        return Verdict.deny(f"skill {skill.name!r} is broken: {held.broken}")
     return Verdict.abstain("nothing is broken")
 
 
@@ -110,10 +109,3 @@ LAYERS: Final[tuple[tuple[RefusalCode, Layer], ...]] = (
 
 _UNDECIDED: Final[RefusalCode] = "forbidden"
 """Nobody denied it, and nobody allowed it either."""
-
-_REMEDIES: Final[dict[RefusalCode, str]] = {
-    "skill_disabled": "Enable it in the configuration if you want it",
-    "skill_broken": "`metier skills check` says what to mend",
-    "not_trusted": "Look at it with `metier skills info NAME`, then trust it with `metier skills trust NAME`",
-    "skill_unavailable": "`metier skills check` says how to get what is missing",
-}

@@ -1,6 +1,6 @@
 """How a call ended. `Refused` means nothing ran; `Failed` means it ran, or tried to."""
 
-from typing import Literal, TypeAlias, final
+from typing import Final, Literal, TypeAlias, final
 
 from msgspec import Struct
 
@@ -17,8 +17,20 @@ RefusalCode: TypeAlias = Literal[
     "forbidden",
     "approval_required",
     "record_unavailable",
+    "setup_unusable",
 ]
-FailureCode: TypeAlias = Literal["not_found", "too_large", "not_text", "interrupted", "internal"]
+FailureCode: TypeAlias = Literal[
+    "not_found", "too_large", "not_text", "interrupted", "unrecorded", "internal"
+]
+
+REMEDIES: Final[dict[RefusalCode, str]] = {
+    "skill_disabled": "Enable it in the configuration if you want it",
+    "skill_broken": "`metier skills check` says what to mend",
+    "not_trusted": "Look at it with `metier skills info NAME`, then trust it with `metier skills trust NAME`",
+    "forbidden": "Nobody gave you that right; a person may give it, or do it himself",
+    "skill_unavailable": "`metier skills check` says how to get what is missing",
+}
+"""What to do about a refusal, where it is the same for every call."""
 
 
 @final

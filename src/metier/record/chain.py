@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import msgspec
 
+from metier.errors import StateError
 from metier.record.events import EVENTS, Event
 from metier.record.payload import PAYLOAD_BYTES, bounded_text, bounded_texts
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 GENESIS: Final = bytes(32)
 _DOMAIN: Final = b"metier audit record 1\0"
+_MOST: Final = 2**63 - 1
+_GRANT: Final = b"metier grant 1\0"
 
 
 @final
@@ -57,6 +60,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The record this one concerns: the intent of an outcome, the record whose payloads were erased."""
     payloads: dict[str, str] = {}
     """Name of each payload, and HMAC-SHA256 of its bytes under the key kept beside it."""
+    unkept: dict[str, str] = {}
+    """Name of each payload of which only the key was kept, and SHA-256 of that key. All others are there."""
+    grant: str = ""
+    """Digest of the whole grant that this record is about, so that an edited one is found."""
 
 
 def now() -> str:
@@ -78,10 +85,25 @@ def keyed_digest(key: bytes, body: bytes) -> str:
     return hmac.digest(key, body, "sha256").hex()
 
 
+def grant_digest(*parts: bytes) -> str:
+    """The digest of a grant as it is stored, part by part."""
+    return hashlib.sha256(
+        _GRANT + b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    ).hexdigest()
+
+
 def head(connection: "sqlite3.Connection") -> tuple[int, bytes]:
     """Number and hash of the newest record."""
     row = connection.execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1").fetchone()
-    return (row[0], bytes(row[1])) if row else (0, GENESIS)
+    if row is None:
+        return 0, GENESIS
+    seq, stored = row
+    if not isinstance(stored, bytes) or not 0 < seq < _MOST:
+        raise StateError(
+            "the newest record of the audit log was tampered with",
+            remedy="Run `metier audit verify`; keep the file as evidence",
+        )
+    return seq, stored
 
 
 def append(
@@ -95,11 +117,13 @@ def append(
     about: int | None = None,
     payloads: Mapping[str, bytes] = {},
     keep_payloads: bool = True,
+    grant: str = "",
 ) -> int:
     """Write one record. The caller holds the transaction, so the head cannot move in between."""
     last, previous = head(connection)
     seq = last + 1
     keys = {name: os.urandom(32) for name in payloads}
+    kept = {name: keep_payloads and len(body) <= PAYLOAD_BYTES for name, body in payloads.items()}
     record = Record(
         seq=seq,
         at=at,
@@ -116,10 +140,12 @@ def append(
         reasons=bounded_texts(reasons),
         about=about,
         payloads={name: keyed_digest(keys[name], body) for name, body in payloads.items()},
+        unkept={name: hashlib.sha256(keys[name]).hexdigest() for name in payloads if not kept[name]},
+        grant=grant,
     )
     stored = msgspec.json.encode(record)
     connection.execute("INSERT INTO audit VALUES (?, ?, ?)", (seq, stored, link(previous, seq, stored)))
     for name, body in payloads.items():
-        kept = body if keep_payloads and len(body) <= PAYLOAD_BYTES else None
-        connection.execute("INSERT INTO payload VALUES (?, ?, ?, ?)", (seq, name, keys[name], kept))
+        row = (seq, name, keys[name], body if kept[name] else None)
+        connection.execute("INSERT INTO payload VALUES (?, ?, ?, ?)", row)
     return seq

@@ -10,10 +10,11 @@ from typing import Final
 from metier.errors import StateError
 from metier.record.private import absolute
 from metier.record.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from metier.record.shape import compare
 
 
-def connect(path: str, patience: float) -> sqlite3.Connection:
-    """A connection for writing to the existing file at `path`, brought to our schema.
+def connect(path: str, patience: float, *, new: bool = False) -> sqlite3.Connection:
+    """A connection for writing to the existing file at `path`, brought to our schema. Only a `new` one may be empty.
 
     Raises:
         StateError: when the file is damaged, locked, another program's, or cannot keep our promises.
@@ -30,8 +31,11 @@ def connect(path: str, patience: float) -> sqlite3.Connection:
         raise explain(error, path) from error
     try:
         _harden(connection)
+        if not new:
+            _require_ours(connection, path)
         keep_promises(connection, path, patience)
         _migrate(connection, path)
+        require_shape(connection, path)
     except BaseException as error:
         connection.close()
         if isinstance(error, sqlite3.Error):
@@ -40,34 +44,76 @@ def connect(path: str, patience: float) -> sqlite3.Connection:
     return connection
 
 
-def read_only(path: str) -> sqlite3.Connection:
-    """A connection that can change nothing, also to a copy on a medium that cannot be written.
+def look(path: str) -> sqlite3.Connection:
+    """A connection that can change nothing, also where nothing can be written at all.
+
+    What it cannot do: read a write-ahead file that holds records where neither its index is there nor room
+    to make one. Without them the database would look older than it is, so that is refused.
 
     Raises:
-        StateError: when there is no such database or it cannot be read.
+        StateError: when there is no such database, it is not ours, or it cannot be read.
     """
     path = absolute(path)
     if not os.path.isfile(path):
         raise StateError(f"there is no state database at {path}", remedy="Check the name")
-    # A WAL database needs a side file even to be read. Where none can be made and none is there, nobody
-    # is writing either, and only then may the file be taken as it lies.
-    modes = ("mode=ro",) if os.path.exists(f"{path}-wal") else ("mode=ro", "mode=ro&immutable=1")
+    waiting = _size(f"{path}-wal") > 0
+    # A WAL database needs side files even to be read, and only a connection that may write takes them away
+    # again. Where they cannot be made and no record waits in one, the file may be taken as it lies.
+    modes = ("mode=ro",) if waiting else ("mode=rw", "mode=ro&immutable=1")
     failure: sqlite3.Error | None = None
     for mode in modes:
         try:
-            connection = sqlite3.connect(_address(path, mode), uri=True, isolation_level=None)
+            return _looking(path, mode)
         except sqlite3.Error as error:
             failure = error
-            continue
-        try:
-            _harden(connection)
-            connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-        except sqlite3.Error as error:
-            connection.close()
-            failure = error
-        else:
-            return connection
-    raise explain(failure or sqlite3.Error("no way to open it"), path) from failure
+    said = explain(failure or sqlite3.Error("no way to open it"), path)
+    if waiting and getattr(failure, "sqlite_errorcode", 0) & 0xFF in (8, 10, 13, 14):
+        said = StateError(
+            f"{said.message}: records wait in {path}-wal, and reading them needs a place to write",
+            remedy="Make the folder writable, or copy the database and its -wal file to a place that is",
+        )
+    raise said from failure
+
+
+def _looking(path: str, mode: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        _address(path, mode), uri=True, isolation_level=None, check_same_thread=False
+    )
+    try:
+        connection.execute("PRAGMA query_only=ON")
+        _harden(connection)
+        _require_ours(connection, path)
+        _schema_version(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _size(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0
+
+
+def shape_problem(connection: sqlite3.Connection) -> str:
+    """What the database holds that Metier did not make, or lacks; empty when it is as it must be."""
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return compare(connection, MIGRATIONS[:version])
+
+
+def require_shape(connection: sqlite3.Connection, path: str) -> None:
+    """Refuse a database that is not made as Metier makes it.
+
+    Raises:
+        StateError: naming the first object that should not be there, or should be.
+    """
+    if problem := shape_problem(connection):
+        raise StateError(
+            f"the state database {path} is not as Metier made it: {problem}",
+            remedy="Keep the file as evidence, restore a backup, or move it away to begin a new one",
+        )
 
 
 def explain(error: sqlite3.Error, path: str) -> StateError:
@@ -130,11 +176,19 @@ def keep_promises(connection: sqlite3.Connection, path: str, patience: float) ->
             )
 
 
-def _migrate(connection: sqlite3.Connection, path: str) -> None:
+def _require_ours(connection: sqlite3.Connection, path: str) -> None:
     application = connection.execute("PRAGMA application_id").fetchone()[0]
-    tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
-    if application != APPLICATION_ID and (application or tables):
+    if application == APPLICATION_ID:
+        return
+    if application or connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
         raise StateError(f"{path} is the database of another program", remedy="Choose another state folder")
+    raise StateError(
+        f"the state database {path} is empty, and Metier never leaves it so",
+        remedy="Find out who emptied it, then restore a backup, or move it away to begin a new one",
+    )
+
+
+def _migrate(connection: sqlite3.Connection, path: str) -> None:
     if _schema_version(connection, path) == VERSION:
         return
     connection.execute("BEGIN IMMEDIATE")

@@ -11,7 +11,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Self, final
 
 from metier.errors import StateError
-from metier.record.private import absolute, make_private_folder, require_private
+from metier.record.place import Place, place_of, require_place
+from metier.record.private import absolute, make_private_folder, require_private_state
 
 if TYPE_CHECKING:
     import sqlite3
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
 class Database:
     """One held connection and a lock around it. Make one per process and close it."""
 
-    def __init__(self, path: str, connection: "sqlite3.Connection", lock: "RLock") -> None:
+    def __init__(self, path: str, connection: "sqlite3.Connection", lock: "RLock", place: Place) -> None:
         self.path = path
-        self._connection = connection
+        self._connection: sqlite3.Connection | None = connection
         self._lock = lock
+        self._place = place
         self._own_changes = 0
+        self._checked_schema: int | None = None
 
     @classmethod
     def open(cls, path: str, *, create: bool = True, patience: float = 5.0) -> Self:
@@ -45,17 +48,39 @@ class Database:
             make_private_folder(folder)
         elif not os.path.lexists(path):
             raise StateError(f"there is no state database at {path}", remedy="Check the state folder's name")
-        require_private(folder, folder=True)
         if create and not os.path.lexists(path):
             _create(path, patience)
-        require_private(path, folder=False)
-        _require_private_if_there(f"{path}-wal")
-        _require_private_if_there(f"{path}-shm")
+        require_private_state(path)
         from threading import RLock
 
         from metier.record.connection import connect
 
-        return cls(path, connect(path, patience), RLock())
+        before = place_of(path)
+        connection = connect(path, patience)
+        # While a connection is open nobody takes its side files away who means well.
+        place = place_of(path, f"{path}-wal", f"{path}-shm")
+        try:
+            require_place(before)
+        except StateError:
+            connection.close()
+            raise
+        return cls(path, connection, RLock(), place)
+
+    @classmethod
+    def look(cls, path: str) -> Self:
+        """Open the database at `path` for reading only, also where nothing can be written.
+
+        Raises:
+            StateError: when it is not there or cannot be read.
+        """
+        path = absolute(path)
+        require_private_state(path)
+        from threading import RLock
+
+        from metier.record.connection import look
+
+        before = place_of(path)
+        return cls(path, look(path), RLock(), before)
 
     @contextmanager
     def transaction(self, *, quiet: bool = False) -> Generator["sqlite3.Connection", None, None]:
@@ -63,7 +88,9 @@ class Database:
         with self._statement() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
+                self._require_shape(connection)
                 yield connection
+                require_place(self._place)
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
@@ -78,10 +105,19 @@ class Database:
         with self._statement() as connection:
             connection.execute("BEGIN")
             try:
+                self._require_shape(connection)
                 yield connection
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
+
+    def require_in_place(self) -> None:
+        """Refuse when the file at `path` is not the one that is open.
+
+        Raises:
+            StateError: when it was removed, moved or replaced.
+        """
+        require_place(self._place)
 
     def data_version(self) -> int:
         """Another number whenever a view kept in memory may be stale.
@@ -98,8 +134,13 @@ class Database:
 
     def close(self) -> None:
         """Give the file back. Closing twice does no harm."""
-        with self._statement() as connection:
-            connection.close()
+        import sqlite3
+
+        with self._lock:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                with suppress(sqlite3.Error):  # whatever was committed is on the disk already
+                    connection.close()
 
     def __enter__(self) -> Self:
         return self
@@ -114,24 +155,29 @@ class Database:
         from metier.record.connection import explain
 
         with self._lock:
+            if self._connection is None:
+                raise StateError(
+                    f"the state database {self.path} was closed", remedy="Open it again to use it"
+                )
+            require_place(self._place)
             try:
                 yield self._connection
             except sqlite3.Error as error:
                 raise explain(error, self.path) from error
 
+    def _require_shape(self, connection: "sqlite3.Connection") -> None:
+        """Inside the transaction: a trigger that somebody adds later would fire in it."""
+        version: int = connection.execute("PRAGMA schema_version").fetchone()[0]
+        if version != self._checked_schema:
+            from metier.record.connection import require_shape
+
+            require_shape(connection, self.path)
+            self._checked_schema = version
+
 
 def open_if_there(path: str) -> Database | None:
-    """The database at `path`, or None. Never makes anything, so looking leaves no trace."""
-    return Database.open(path, create=False) if os.path.lexists(absolute(path)) else None
-
-
-def _require_private_if_there(path: str) -> None:
-    try:
-        require_private(path, folder=False)
-    except StateError as error:
-        # SQLite removes and makes these files as processes come and go: one that is not there is no problem.
-        if not isinstance(error.__cause__, FileNotFoundError):
-            raise
+    """The database at `path` to be looked at, or None. Never makes anything, so looking leaves no trace."""
+    return Database.look(path) if os.path.lexists(absolute(path)) else None
 
 
 def _create(path: str, patience: float) -> None:
@@ -152,7 +198,7 @@ def _create(path: str, patience: float) -> None:
                 os.fchmod(descriptor, 0o600)
         finally:
             os.close(descriptor)
-        connect(draft, patience).close()
+        connect(draft, patience, new=True).close()
         with suppress(FileExistsError):  # another process was faster; its database is as good
             os.link(draft, path)
         _sync_folder(os.path.dirname(path))

@@ -4,6 +4,7 @@ Anybody who can write into the state folder can trust his own skills, so an open
 silently: somebody may already have been there, and a person has to look.
 """
 
+import errno
 import os
 import stat
 import sys
@@ -75,7 +76,26 @@ def require_private(path: str, *, folder: bool) -> None:
         try:
             os.chmod(path, mode & 0o700)
         except OSError as error:
+            if error.errno == errno.EROFS:
+                return  # nobody can change anything there, and looking must not fail for it
             raise StateError(
                 f"others can read the state {what} {path} (mode {mode:04o}) and it cannot be changed: {error.strerror}",
                 remedy=f"chmod {'700' if folder else '600'} {path}",
             ) from error
+
+
+def require_private_state(path: str) -> None:
+    """Refuse the database at `path` unless it, its folder and its side files are this user's alone.
+
+    Raises:
+        StateError: when one of them is not, or the database is not there.
+    """
+    require_private(os.path.dirname(path), folder=True)
+    require_private(path, folder=False)
+    for side in (f"{path}-wal", f"{path}-shm"):
+        try:
+            require_private(side, folder=False)
+        except StateError as error:
+            # SQLite removes and makes these files as processes come and go: one that is not there is no problem.
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise

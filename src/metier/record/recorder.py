@@ -1,15 +1,24 @@
 """The record as the pipeline uses it: asynchronous, and speaking of calls. A refusal that cannot be recorded stands."""
 
-from typing import assert_never, final
+from typing import TYPE_CHECKING, Final, assert_never, final
 
 from anyio import to_thread
 
-from metier.errors import RecordError
-from metier.model.call import ApprovedCall, Call
+from metier.errors import MetierError
+from metier.model.call import ApprovedCall, Bytes, Call
 from metier.model.digest import Json
-from metier.model.outcome import Completed, Failed, Outcome, Pending, Refused
-from metier.record.audit import AuditLog, IntentDenied
+from metier.model.outcome import REMEDIES, Completed, Failed, Outcome, Pending, Refused
+from metier.model.skill import Skill
+from metier.record.audit import AuditLog, Check, IntentDenied
 from metier.record.chain import Act
+
+if TYPE_CHECKING:
+    import sqlite3
+
+
+_QUOTES_INPUT: Final = frozenset({"unknown_tool", "unknown_skill", "invalid_arguments"})
+"""Refusals whose reasons repeat what the caller sent. That is a payload, which can be left out or erased; what is in
+the chain cannot."""
 
 
 @final
@@ -23,46 +32,67 @@ class Recorder:
         """Record that nothing ran. When even that cannot be recorded the answer is still no, and says so."""
         try:
             await to_thread.run_sync(self._refused, call, outcome)
-        except RecordError as error:
+        except MetierError as error:
             return _unrecorded(call, error, *outcome.reasons)
         return outcome
 
     async def intent(self, approved: ApprovedCall) -> int | Refused:
         """Record what is about to run, and give the number of that record. Without it nothing may run."""
-        valid = approved.authorized.valid
+        call = approved.authorized.valid.call
         try:
             made = await to_thread.run_sync(self._intent, approved)
-        except RecordError as error:
-            return _unrecorded(valid.call, error)
+        except MetierError as error:
+            return _unrecorded(call, error)
         if isinstance(made, IntentDenied):
-            return Refused(call_id=valid.call.id, code="forbidden", reasons=(made.reason,))
+            denied = Refused(
+                call_id=call.id, code="not_trusted", reasons=(made.reason,), remedy=REMEDIES["not_trusted"]
+            )
+            await self.refused(call, denied)
+            return denied
         return made
 
-    async def outcome(self, intent: int, outcome: Outcome) -> None:
-        """Record how it ended.
+    async def outcome(self, intent: int, outcome: Outcome) -> Outcome:
+        """Record how it ended, and give that back.
 
-        Raises:
-            RecordError: when it cannot be written; the intent then stays open and is reported by `audit verify`.
+        What cannot be recorded is not handed out either: it becomes a failure that says so, and the intent stays
+        open for `audit verify` to report.
         """
-        await to_thread.run_sync(self._outcome, intent, outcome)
+        try:
+            await to_thread.run_sync(self._outcome, intent, outcome)
+        except MetierError as error:
+            message = f"it ran, but how it ended could not be recorded: {error}"
+            return Failed(call_id=outcome.call_id, code="unrecorded", message=message)
+        return outcome
 
     def _refused(self, call: Call, outcome: Refused | Pending) -> None:
         payloads: dict[str, Json] = {"arguments": _storable(call.arguments)}
         if isinstance(outcome, Pending):
             self._log.note("skill_approval_queued", _act(call), reasons=outcome.reasons, payloads=payloads)
-        else:
+            return
+        if outcome.code not in _QUOTES_INPUT:
             self._log.refused(_act(call), code=outcome.code, reasons=outcome.reasons, payloads=payloads)
+            return
+        payloads["reasons"] = _storable(list(outcome.reasons))
+        if outcome.code == "unknown_tool":
+            payloads["tool"] = _storable(call.tool)
+        act = _act(call, tool="" if outcome.code == "unknown_tool" else call.tool)
+        words = outcome.code.replace("_", " ")
+        self._log.refused(act, code=outcome.code, reasons=(words,), payloads=payloads)
 
     def _intent(self, approved: ApprovedCall) -> int | IntentDenied:
-        valid = approved.authorized.valid
-        found = approved.authorized.bytes
+        valid, found = approved.authorized.valid, approved.authorized.bytes
+        skill = valid.skill
         act = _act(
             valid.call,
-            skill=valid.skill.name if valid.skill else "",
+            tool=valid.tool.name,
+            skill=skill.name if skill else "",
             skill_digest=found.digest if found else "",
         )
         return self._log.intent(
-            act, reasons=approved.authorized.verdict.reasons, payloads={"arguments": valid.arguments}
+            act,
+            reasons=approved.authorized.verdict.reasons,
+            payloads={"arguments": valid.arguments},
+            check=_still_trusted(skill, found) if skill and found else None,
         )
 
     def _outcome(self, intent: int, outcome: Outcome) -> None:
@@ -78,12 +108,30 @@ class Recorder:
                 assert_never(outcome)
 
 
-def _act(call: Call, *, skill: str = "", skill_digest: str = "") -> Act:
+def _still_trusted(skill: Skill, found: Bytes) -> "Check | None":
+    """Asked inside the intent's own transaction: trust taken back a moment ago counts."""
+    if skill.source == "bundled":
+        return None
+
+    def check(connection: "sqlite3.Connection") -> str | None:
+        if connection.execute("SELECT 1 FROM revoked WHERE name = ?", (skill.name,)).fetchone():
+            return f"skill {skill.name!r}: its trust was taken back just now"
+        held = connection.execute(
+            "SELECT 1 FROM trust WHERE name = ? AND digest = ?", (skill.name, found.digest)
+        ).fetchone()
+        if held is None and not found.first_use:
+            return f"skill {skill.name!r}: these bytes are no longer trusted"
+        return None
+
+    return check
+
+
+def _act(call: Call, *, tool: str | None = None, skill: str = "", skill_digest: str = "") -> Act:
     return Act(
         principal=call.principal.id,
         call_id=call.id,
         on_behalf_of=call.principal.on_behalf_of or "",
-        tool=call.tool,
+        tool=call.tool if tool is None else tool,
         skill=skill,
         skill_digest=skill_digest,
     )
@@ -100,7 +148,7 @@ def _storable(arguments: Json) -> Json:
     return arguments
 
 
-def _unrecorded(call: Call, error: RecordError, *reasons: str) -> Refused:
+def _unrecorded(call: Call, error: MetierError, *reasons: str) -> Refused:
     return Refused(
         call_id=call.id,
         code="record_unavailable",

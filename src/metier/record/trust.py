@@ -127,10 +127,11 @@ class TrustStore:
         Raises:
             StateError: when it cannot be written or recorded; then nothing changed.
         """
-        from metier.record.chain import Act, append, now
+        from metier.record.chain import Act, append, grant_digest, now
 
         at = now()
         _require_text(name, digest, version, by)
+        row = (name, digest, version, _stored(permissions), at, by, how)
         with self._database.transaction() as connection:
             answer = None if how == "operator" else _settled(connection, name, digest, permissions, how, path)
             if answer is False:
@@ -141,16 +142,14 @@ class TrustStore:
             if answer is True:
                 return True
             connection.execute("DELETE FROM revoked WHERE name = ?", (name,))
-            connection.execute(
-                "INSERT OR REPLACE INTO trust VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (name, digest, version, _stored(permissions), at, by, how),
-            )
+            connection.execute("INSERT OR REPLACE INTO trust VALUES (?, ?, ?, ?, ?, ?, ?)", row)
             append(
                 connection,
                 "skill_pinned" if how in _BOUND_TO_FIRST_BYTES else "skill_trusted",
                 Act(principal=by, skill=name, skill_digest=digest),
                 at=at,
                 reasons=(f"on the word of: {how}", *_granted(permissions)),
+                grant=grant_digest(*(part.encode() if isinstance(part, str) else part for part in row)),
             )
         return True
 

@@ -1,25 +1,30 @@
 """Is the log whole? One walk from the first record to the last, in memory that does not grow with the log.
 
-It finds every changed, missing, doubled, moved or added record, and every payload that is not the one that
-was recorded. What no chain can show by itself is a tail that was cut off, or a whole chain written anew:
-for that give `expected`, a head that was kept elsewhere.
+It finds every changed, missing, doubled, moved or added record, every payload that is not the one that was
+recorded, whatever else was planted in the file, and trust, revocations and open intents that do not follow
+from the records. What no chain can show by itself is a tail that was cut off, or a whole chain written
+anew: for that give `expected`, a head that was kept elsewhere.
 """
 
 import sqlite3
-from collections.abc import Iterator
-from hmac import compare_digest
-from typing import Final, final
+from typing import final
 
 import msgspec
 
-from metier.record.chain import GENESIS, keyed_digest, link
-from metier.record.connection import explain, read_only
+from metier.record.beside import Payloads
+from metier.record.chain import GENESIS, link
+from metier.record.connection import explain, look, shape_problem
 from metier.record.database import Database
+from metier.record.follow import Ledger
+from metier.record.glance import Bad, Glance, glance
 
 
 @final
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
-    """What the walk found. `first_bad` is where it stopped; everything before it is as it was written."""
+    """What the walk found. `first_bad` is where it stopped; everything before it is as it was written.
+
+    A problem without a `first_bad` is not in a record but beside them.
+    """
 
     ok: bool
     records: int
@@ -32,27 +37,6 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     """Acts that were begun and have no outcome: a crash, or somebody at work right now."""
 
 
-class _Glance(msgspec.Struct):
-    """The few fields of a record that the walk needs; whatever a newer Metier added does not matter."""
-
-    seq: int
-    event: str
-    about: int | None = None
-    payloads: dict[str, str] = {}
-
-
-class _Bad(Exception):
-    """The walk ends here."""
-
-    def __init__(self, seq: int, problem: str) -> None:
-        super().__init__(problem)
-        self.seq = seq
-        self.problem = problem
-
-
-_glance: Final = msgspec.json.Decoder(_Glance)
-
-
 def verify(
     database: Database | str, *, until: int | None = None, expected: tuple[int, str] | None = None
 ) -> Verification:
@@ -61,14 +45,20 @@ def verify(
     Raises:
         StateError: when there is no database or it cannot be opened at all.
     """
-    path = database if isinstance(database, str) else database.path
-    connection = read_only(path)  # its own, so that the walk holds nobody up and sees one moment
+    if isinstance(database, str):
+        path = database
+    else:
+        path = database.path
+        database.require_in_place()
+    connection = look(path)  # its own, so that the walk holds nobody up and sees one moment
     walk = _Walk(connection, until)
     try:
-        connection.text_factory = bytes
         connection.execute("BEGIN")
+        if problem := shape_problem(connection):
+            raise Bad(None, problem)
+        connection.text_factory = bytes
         walk.run(expected)
-    except _Bad as bad:
+    except Bad as bad:
         return walk.result(first_bad=bad.seq, problem=bad.problem)
     except sqlite3.Error as error:
         return walk.result(first_bad=walk.size + 1, problem=explain(error, path).message)
@@ -77,67 +67,71 @@ def verify(
     return walk.result()
 
 
+def verify_nothing(path: str, *, expected: tuple[int, str] | None = None) -> Verification:
+    """What is to be said where there is no database at all."""
+    nothing = Verification(ok=True, records=0, head=GENESIS.hex())
+    if expected is None or expected == (0, nothing.head):
+        return nothing
+    problem = f"there is no record at {path}, but one of {expected[0]} entries is expected"
+    return msgspec.structs.replace(nothing, ok=False, problem=problem)
+
+
 class _Walk:
     def __init__(self, connection: sqlite3.Connection, until: int | None) -> None:
         self.connection = connection
         self.until = until
         self.size = 0
         self.hash = GENESIS
-        self.open: set[int] = set()
+        self.ledger = Ledger()
 
     def run(self, expected: tuple[int, str] | None) -> None:
-        payloads = _Payloads(self.connection)
+        payloads = Payloads(self.connection)
         rows = self.connection.execute("SELECT seq, body, hash FROM audit ORDER BY seq")
         for seq, body, stored in rows:
             if self.until is not None and seq > self.until:
                 break
             record = self._chained(seq, body, stored)
-            payloads.check(seq, record.payloads)
-            self._follow(record)
+            payloads.check(record)
+            if problem := self.ledger.take(record):
+                raise Bad(seq, problem)
             self.size, self.hash = seq, stored
             if expected is not None and seq == expected[0] and stored.hex() != expected[1]:
-                raise _Bad(
+                raise Bad(
                     seq, f"record {seq} has another hash than the one that was kept: the log was rewritten"
                 )
         else:
+            self._compare_end(expected)
             payloads.check_no_more(self.size)
-        if (
-            expected is not None
-            and self.size < expected[0]
-            and (self.until is None or self.until >= expected[0])
-        ):
-            raise _Bad(
+            if problem := self.ledger.problem(self.connection):
+                raise Bad(None, problem)
+
+    def _compare_end(self, expected: tuple[int, str] | None) -> None:
+        if expected is None or (self.until is not None and self.until < expected[0]):
+            return
+        if self.size < expected[0]:
+            raise Bad(
                 self.size + 1,
                 f"the log ends with record {self.size}, but there have been {expected[0]}: its tail was cut off",
             )
+        if expected[0] == 0 and expected[1] != GENESIS.hex():
+            raise Bad(None, "the head that was kept is none of an empty log")
 
-    def _chained(self, seq: int, body: object, stored: object) -> _Glance:
+    def _chained(self, seq: int, body: object, stored: object) -> Glance:
         wanted = self.size + 1
         if seq != wanted:
             if wanted == 1 and seq < 1:
-                raise _Bad(seq, f"record {seq} stands before the first one")
-            raise _Bad(wanted, f"record {wanted} is missing; the next one there is {seq}")
+                raise Bad(seq, f"record {seq} stands before the first one")
+            raise Bad(wanted, f"record {wanted} is missing; the next one there is {seq}")
         if not isinstance(body, bytes) or not isinstance(stored, bytes):
-            raise _Bad(seq, f"record {seq} is not stored as bytes")
+            raise Bad(seq, f"record {seq} is not stored as bytes")
         if link(self.hash, seq, body) != stored:
-            raise _Bad(seq, f"record {seq} does not match its hash: it, or its hash, was changed or moved")
-        try:
-            record = _glance.decode(body)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise _Bad(seq, f"record {seq} is not a record: {error}") from None
+            raise Bad(seq, f"record {seq} does not match its hash: it, or its hash, was changed or moved")
+        record = glance(body)
+        if isinstance(record, str):
+            raise Bad(seq, f"record {seq} is not a record: {record}")
         if record.seq != seq:
-            raise _Bad(seq, f"record {seq} says that it is record {record.seq}")
+            raise Bad(seq, f"record {seq} says that it is record {record.seq}")
         return record
-
-    def _follow(self, record: _Glance) -> None:
-        if record.event == "skill_execution_started":
-            self.open.add(record.seq)
-        elif record.event in ("skill_executed", "skill_execution_error"):
-            if record.about not in self.open:
-                raise _Bad(
-                    record.seq, f"record {record.seq} is the outcome of an intent that does not wait for one"
-                )
-            self.open.remove(record.about)
 
     def result(self, *, first_bad: int | None = None, problem: str = "") -> Verification:
         return Verification(
@@ -146,58 +140,5 @@ class _Walk:
             head=self.hash.hex(),
             first_bad=first_bad,
             problem=problem,
-            open_intents=tuple(sorted(self.open)),
+            open_intents=tuple(sorted(self.ledger.open)),
         )
-
-
-class _Payloads:
-    """The payloads in the order of their records, read alongside the chain."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
-        # Bodies are fetched one by one: a merely counted megabyte would be read for nothing.
-        self.rows: Iterator[tuple[int, bytes, bytes]] = connection.execute(
-            "SELECT seq, name, key FROM payload ORDER BY seq, name"
-        )
-        self.next = next(self.rows, None)
-
-    def check(self, seq: int, recorded: dict[str, str]) -> None:
-        """Each recorded payload is there and as it was, or was erased on the record; and there is no other."""
-        waiting = dict(recorded)
-        while self.next is not None and self.next[0] <= seq:
-            owner, raw_name, key = self.next
-            name = raw_name.decode("utf-8", "replace")
-            if owner != seq or name not in waiting:
-                raise _Bad(owner, f"payload {name!r} lies beside record {owner}, which does not know it")
-            self._check_body(seq, raw_name, key, waiting.pop(name))
-            self.next = next(self.rows, None)
-        if waiting:
-            raise _Bad(seq, f"payload {min(waiting)!r} of record {seq} is missing")
-
-    def check_no_more(self, last: int) -> None:
-        """After the last record there is nothing to lie beside."""
-        if self.next is not None:
-            raise _Bad(last + 1, f"there is a payload for record {self.next[0]}, but no such record")
-
-    def _check_body(self, seq: int, name: bytes, key: bytes, recorded: str) -> None:
-        if self._erased(seq):
-            return
-        body = self.connection.execute(
-            "SELECT body FROM payload WHERE seq = ? AND name = ?", (seq, name.decode())
-        ).fetchone()[0]
-        if body is not None and not compare_digest(keyed_digest(key, body), recorded):
-            raise _Bad(seq, f"payload {name.decode()!r} of record {seq} is not the one that was recorded")
-
-    def _erased(self, seq: int) -> bool:
-        row = self.connection.execute(
-            "SELECT audit.body FROM erasure JOIN audit ON audit.seq = erasure.record WHERE erasure.seq = ?",
-            (seq,),
-        ).fetchone()
-        if row is None:
-            return False
-        try:
-            record = _glance.decode(row[0])
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            return False
-        # That record is in the chain and is verified when the walk comes to it.
-        return record.event == "payload_erased" and record.about == seq

@@ -1,5 +1,6 @@
 """The command line. Only what every command needs is imported here: `metier --help` must come at once."""
 
+import errno
 import sys
 from typing import Any, Final, final
 
@@ -96,6 +97,11 @@ def metier(
 
 def main() -> None:
     """Entry point of the `metier` command. No traceback reaches a user."""
+    import os
+
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by whoever started us
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
     try:
         sys.exit(metier(standalone_mode=False) or exits.OK)
     except click.Abort:
@@ -112,12 +118,16 @@ def main() -> None:
         sys.exit(exits.SETUP)
     except BrokenPipeError:
         # The reader went away (`metier … | head`); Python would complain again while closing the stream.
-        import os
-
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except KeyboardInterrupt:
         sys.exit(130)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        click.echo(f"metier: the output could not be written: {error.strerror}", err=True)
+        sys.exit(exits.SETUP)
     except Exception as error:  # noqa: BLE001  the last line of defence of this door
         from metier.doors.cli.logs import fault
 

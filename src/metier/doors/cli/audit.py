@@ -1,5 +1,9 @@
 """`metier audit …`."""
 
+import os
+import string
+from typing import Final
+
 import click
 import msgspec
 
@@ -9,7 +13,10 @@ from metier.model.text import one_line
 from metier.record.audit import AuditLog
 from metier.record.chain import Record
 from metier.record.database import open_if_there
-from metier.record.verify import verify
+from metier.record.private import require_private_state
+from metier.record.verify import verify, verify_nothing
+
+_MOST_DIGITS: Final = 18
 
 
 @click.group("audit")
@@ -54,26 +61,18 @@ def _line(record: Record) -> str:
 @click.pass_context
 def verify_command(ctx: click.Context, expect: str | None, as_json: bool) -> None:
     """Check that no record was changed, removed, swapped or cut off. Exit status 1 when one was."""
-    expected: tuple[int, str] | None = None
-    if expect is not None:
-        count, _, head = expect.partition(":")
-        if not count.isdigit() or len(head) != 64:
-            raise click.UsageError("--expect takes COUNT:HASH, as an earlier verify printed it.")
-        expected = (int(count), head)
+    expected = None if expect is None else _head(expect)
     path = settings_of(ctx).database
-    database = open_if_there(path)
-    if database is None:
-        if expected is not None:
-            click.echo(
-                f"There is no record at {path}, but one of {expected[0]} entries is expected.", err=True
-            )
-            ctx.exit(exits.PROBLEM)
-        click.echo("Nothing was recorded yet.", err=True)
-        return
-    with database:
-        found = verify(database, expected=expected)
+    there = os.path.lexists(path)
+    if there:
+        require_private_state(path)
+        found = verify(path, expected=expected)
+    else:
+        found = verify_nothing(path, expected=expected)
     if as_json:
         click.echo(msgspec.json.encode(found).decode("utf-8"))
+    elif found.ok and not there:
+        click.echo("Nothing was recorded yet.", err=True)
     elif found.ok:
         click.echo(f"✓ {found.records} records, nothing changed. Head: {found.records}:{found.head}")
         if found.open_intents:
@@ -85,3 +84,12 @@ def verify_command(ctx: click.Context, expect: str | None, as_json: bool) -> Non
         click.echo(f"✗ {place}: {one_line(found.problem)}", err=True)
     if not found.ok:
         ctx.exit(exits.PROBLEM)
+
+
+def _head(text: str) -> tuple[int, str]:
+    """`COUNT:HASH` as an earlier verify printed it; letters of either case are the same hash."""
+    count, _, digest = text.partition(":")
+    digits = count.isascii() and count.isdigit() and len(count) <= _MOST_DIGITS
+    if not digits or len(digest) != 64 or not set(digest) <= set(string.hexdigits):
+        raise click.UsageError("--expect takes COUNT:HASH, as an earlier verify printed it.")
+    return int(count), digest.lower()

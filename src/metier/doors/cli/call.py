@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from metier.config.settings import Settings
+from metier.disclosure.read_skill import TOOL as READ_SKILL
 from metier.disclosure.schemas import Shape
 from metier.doors.cli import exits
 from metier.doors.cli.opening import settings_of
@@ -18,8 +19,12 @@ from metier.model.text import visible
 from metier.runtime import at_terminal
 
 
+def _tools(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    return [READ_SKILL.name] if READ_SKILL.name.startswith(incomplete) else []
+
+
 @click.command("call")
-@click.argument("tool")
+@click.argument("tool", shell_complete=_tools)
 @click.argument("arguments", default="{}", metavar="[JSON]")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole outcome as one JSON object.")
 @click.pass_context
@@ -71,8 +76,9 @@ def _show(outcome: Outcome) -> None:
 
 @click.command("tools")
 @click.option("--as", "shape", type=click.Choice(list(get_args(Shape))), default="openai", show_default=True)
+@click.option("--json", "_as_json", is_flag=True, help="It is JSON anyway.")
 @click.pass_context
-def tools_command(ctx: click.Context, shape: Shape) -> None:
+def tools_command(ctx: click.Context, shape: Shape, _as_json: bool) -> None:
     """Print the tools a model can call, as JSON in a provider's shape."""
 
     async def tools() -> list[dict[str, Json]]:

@@ -20,7 +20,7 @@ def check_command(ctx: click.Context, name: str | None, as_json: bool) -> None:
 
     Exit status 1 when something is not usable.
     """
-    _, catalog = catalog_of(ctx)
+    _, catalog = catalog_of(ctx, thorough=True)
     listed = (named(catalog, name),) if name else catalog.listed
     if as_json:
         import json

@@ -1,12 +1,14 @@
 """`metier skills info`."""
 
 import os
+import sys
 from typing import Any
 
 import click
 import msgspec
 
 from metier.catalog.catalog import Listed
+from metier.catalog.requirements import install_hint
 from metier.config.settings import Settings
 from metier.doors.cli import words
 from metier.doors.cli.listing import summary
@@ -22,7 +24,7 @@ from metier.model.text import one_line
 @click.pass_context
 def info_command(ctx: click.Context, name: str, as_json: bool) -> None:
     """Show everything about the skill NAME: what it says, needs, may do, and why it is not usable."""
-    settings, catalog = catalog_of(ctx)
+    settings, catalog = catalog_of(ctx, thorough=True)
     each = named(catalog, name)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(_everything(each, settings)), indent=1).decode())
@@ -33,8 +35,6 @@ def info_command(ctx: click.Context, name: str, as_json: bool) -> None:
 
 
 def _rows(each: Listed, settings: Settings) -> list[tuple[str, str]]:
-    import sys
-
     skill = each.skill or Skill(name=each.name, description="", dialect="agent_skills")
     rows = [
         ("name", f"{one_line(skill.emoji, 8)} {one_line(each.name)}".strip()),
@@ -49,6 +49,7 @@ def _rows(each: Listed, settings: Settings) -> list[tuple[str, str]]:
         ("folder", one_line(each.folder)),
         ("holds", ", ".join(noted(each.folder))),
         ("may", words.permissions(skill.permissions) if each.skill else ""),
+        ("install", install_hint(skill.installers, sys.platform)),
         ("proposes", one_line(", ".join(skill.proposed_tools))),
         ("for models", "" if skill.model_may_invoke else "no, only for people"),
         ("for people", "" if skill.user_may_invoke else "no, only for models"),

@@ -5,6 +5,7 @@ import os
 import click
 import msgspec
 
+from metier.catalog.discover import Noted
 from metier.catalog.here import environment_here
 from metier.catalog.lint import Linted, lint
 from metier.doors.cli import exits, words
@@ -24,7 +25,13 @@ def lint_command(ctx: click.Context, paths: tuple[str, ...], as_json: bool) -> N
     for path in paths:
         if not os.path.lexists(path):
             raise click.UsageError(f"There is no {one_line(path)!r}.")
-    results = list(lint(paths, environment_here(settings_of(ctx))))
+    results: list[Linted] = []
+    notes: list[Noted] = []
+    for each in lint(paths, environment_here(settings_of(ctx))):
+        if isinstance(each, Noted):
+            notes.append(each)
+        else:
+            results.append(each)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(results), indent=1).decode("utf-8"))
     else:
@@ -33,7 +40,9 @@ def lint_command(ctx: click.Context, paths: tuple[str, ...], as_json: bool) -> N
         states = [each.status for each in results]
         words_ = ", ".join(f"{states.count(state)} {state}" for state in ("usable", "unavailable", "broken"))
         click.echo(f"{len(results)} skills: {words_}." if results else "No SKILL.md found.", err=True)
-    if any(each.status == "broken" for each in results):
+    for note in notes:
+        click.echo(f"! {one_line(note.folder, 300)}\n    {words.finding(note.problem)}", err=True)
+    if notes or any(each.status == "broken" for each in results):
         ctx.exit(exits.PROBLEM)
 
 

@@ -9,6 +9,7 @@ from metier.catalog.catalog import Catalog, Listed
 from metier.catalog.here import catalog_here
 from metier.config.load import load
 from metier.config.settings import Settings
+from metier.errors import MetierError
 from metier.model.text import one_line
 
 
@@ -21,11 +22,11 @@ def settings_of(ctx: click.Context) -> Settings:
     return settings
 
 
-def catalog_of(ctx: click.Context) -> tuple[Settings, Catalog]:
-    """Settings and catalog."""
+def catalog_of(ctx: click.Context, *, thorough: bool = False) -> tuple[Settings, Catalog]:
+    """Settings and catalog; `thorough` looks at every file of every skill."""
     settings = settings_of(ctx)
     began = time.perf_counter()
-    catalog = catalog_here(settings)
+    catalog = catalog_here(settings, thorough=thorough)
     if ctx.find_root().obj["log"]:
         from metier.catalog.journal import tell
 
@@ -47,6 +48,9 @@ def named(catalog: Catalog, name: str) -> Listed:
 
 def complete_skill(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Names of skills, for shell completion."""
-    ctx.find_root().ensure_object(dict)
-    catalog = catalog_here(load())
+    given = ctx.find_root().params
+    try:
+        catalog = catalog_here(load(config=given.get("config"), roots=tuple(given.get("roots") or ())))
+    except MetierError:
+        return []  # a line that is being typed is no place for an error
     return sorted(name for name in catalog.by_name if name.startswith(incomplete))

@@ -1,14 +1,26 @@
 """`metier prompt`."""
 
+from typing import Final
+
 import click
 
 from metier.doors.cli.opening import catalog_of
+from metier.model.text import one_line, visible
+
+_NAMED: Final = 5
+_WHY: Final = {
+    "message": "because they do not fit the message",
+    "limit": "because of the limit on their number",
+    "room": "for lack of room",
+    "taken": "because another skill is shown under the name",
+    "unusable": "because their instructions may not be used (`metier skills check` says why)",
+}
 
 
 @click.command("prompt")
 @click.option("--message", metavar="TEXT", help="Choose the skills that fit this message.")
 @click.option("--full", is_flag=True, help="Put the instructions themselves into the prompt.")
-@click.option("--system", metavar="TEXT", default="", help="System prompt to put before it, with --full.")
+@click.option("--system", metavar="TEXT", default="", help="System prompt to put before it.")
 @click.option("--max", "most", type=click.IntRange(min=0), help="At most so many skills; 0 means no limit.")
 @click.option("--budget", type=click.IntRange(min=0), help="At most so many characters; 0 means no limit.")
 @click.option("--include-unavailable", is_flag=True, help="Also skills whose requirements are not met.")
@@ -25,6 +37,10 @@ def prompt_command(
     as_json: bool,
 ) -> None:
     """Print the text that tells a model which skills there are."""
+    if full and budget is not None:
+        raise click.UsageError(
+            "--budget is for the list of skills; with --full instructions are never cut. Say --max instead."
+        )
     settings, catalog = catalog_of(ctx)
     from metier.disclosure.prompt import Wanted, prompt
 
@@ -46,10 +62,15 @@ def prompt_command(
     if as_json:
         import json
 
-        click.echo(
-            json.dumps({"text": made.text, "skills": made.names, "dropped": made.dropped}, ensure_ascii=False)
-        )
+        shown = {"text": made.text, "skills": made.names, "dropped": made.dropped, "left_out": made.left_out}
+        click.echo(json.dumps(shown, ensure_ascii=False))
         return
-    click.echo(made.text)
-    if made.dropped:
-        click.echo(f"Left out for lack of room: {', '.join(made.dropped)}", err=True)
+    click.echo(visible(made.text))
+    for reason, names in made.left_out.items():
+        click.echo(f"Left out {_WHY[reason]}: {_some(names)}", err=True)
+
+
+def _some(names: tuple[str, ...]) -> str:
+    first = ", ".join(one_line(name, 80) for name in names[:_NAMED])
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{len(names)} ({first}{more})"

@@ -5,12 +5,13 @@ from typing import final
 
 from msgspec import Struct
 
-from metier.catalog.bundle import BundleStore, measure
+from metier.catalog.bundle import BundleStore, Measured, measure
 from metier.catalog.catalog import Listed
 from metier.catalog.here import trusts_here
 from metier.config.settings import Settings
 from metier.errors import BundleError
 from metier.model.permission import PermissionDiff, PermissionSet
+from metier.model.skill import Skill
 
 
 @final
@@ -26,23 +27,26 @@ class Review(Struct, frozen=True, kw_only=True):
 
 
 def review(each: Listed, settings: Settings) -> Review:
-    """Look at a skill. Nothing is stored."""
+    """Look at a skill as it lies there. Nothing is stored."""
     if each.skill is None:
         return Review(problem=each.why)
     try:
         now = measure(each.folder, now_ns=time.time_ns(), hard_links=each.root.kind == "bundled")
     except BundleError as error:
         return Review(problem=str(error))
+    return compare(each.skill, now, settings)
+
+
+def compare(skill: Skill, now: Measured, settings: Settings) -> Review:
+    """What would change for the operator if these bytes, which declare `skill`, were trusted."""
     trusts = trusts_here(settings)
-    earlier = [grant for (name, _), grant in trusts.grants.items() if name == each.name]
-    if not earlier or (each.name, now.digest) in trusts.trusted:
+    earlier = [grant for (name, _), grant in trusts.grants.items() if name == skill.name]
+    if not earlier or (skill.name, now.digest) in trusts.trusted:
         return Review(digest=now.digest)
     last = max(earlier, key=lambda grant: grant.granted_at)
-    granted = last.permissions
     old = BundleStore(settings.bundles).open(last.digest)
-    hashes = {file.path: file.sha256 for file in old.files} if old else {}
-    new = {file.path: file.sha256 for file in now.files}
-    differ = sorted(path for path in hashes | new if hashes.get(path) != new.get(path)) if old else []
-    return Review(
-        digest=now.digest, changed=True, diff=granted.diff(each.skill.permissions), files=tuple(differ)
-    )
+    before = {file.path: file.sha256 for file in old.files} if old else {}
+    after = {file.path: file.sha256 for file in now.files}
+    differ = sorted(path for path in before | after if before.get(path) != after.get(path)) if old else []
+    diff = last.permissions.diff(skill.permissions)
+    return Review(digest=now.digest, changed=True, diff=diff, files=tuple(differ))

@@ -6,14 +6,15 @@ import click
 
 from metier.catalog.bundle import BundleStore
 from metier.catalog.catalog import Listed
+from metier.catalog.here import owner, trusts_here
 from metier.catalog.hold import bind, declared_by
 from metier.config.settings import Settings
 from metier.doors.cli import exits, words
 from metier.doors.cli.opening import catalog_of, complete_skill, named
-from metier.doors.cli.owner import owner
-from metier.doors.cli.review import review
+from metier.doors.cli.review import Review, compare
 from metier.errors import BundleError
 from metier.model.call import Bytes
+from metier.model.skill import Skill
 from metier.model.text import one_line
 from metier.record.database import Database
 from metier.record.trust import TrustStore
@@ -37,7 +38,12 @@ def trust_command(
         raise click.UsageError("Name the skills to trust, or say --all.")
     if as_json and not yes:
         raise click.UsageError("--json cannot ask, so it needs --yes.")
-    waiting = [each for each in catalog.by_name.values() if each.shown == "pending_approval"]
+    revoked = trusts_here(settings).revoked  # what a person took back, only his own word for it gives again
+    waiting = [
+        each
+        for each in catalog.by_name.values()
+        if each.shown == "pending_approval" and each.name not in revoked
+    ]
     chosen = waiting if everything else [named(catalog, name) for name in names]
     results: list[dict[str, str]] = []
     for each in chosen:
@@ -56,41 +62,42 @@ def trust_command(
 
 
 def _trust(each: Listed, settings: Settings, *, ask: bool, quiet: bool) -> str:
-    """Trust one skill; returns why it was not."""
+    """Trust one skill; returns why it was not. What is shown is read from the very bytes that will be bound."""
     if each.skill is None or each.shadowed_by:
         return each.why
     if each.root.kind == "bundled":
         return "it came with Metier and is trusted by the release"
-    looked = review(each, settings)
-    if looked.problem:
-        return looked.problem
-    if not quiet:
-        click.echo(f"{one_line(each.name, 80)}  ({one_line(each.folder)})")
-        click.echo(f"    may: {words.permissions(each.skill.permissions)}")
-        if each.skill.proposed_tools:
-            click.echo(f"    proposes (not granted): {one_line(', '.join(each.skill.proposed_tools))}")
-        if looked.changed:
-            click.echo(
-                f"    new since last time: {words.permissions(looked.diff.added) if looked.diff.added else 'no rights'}"
-            )
-            click.echo(f"    files changed: {one_line(', '.join(looked.files)) or 'unknown'}")
-        click.echo(f"    digest: {looked.digest}")
-    if ask and not click.confirm("    Trust exactly this?", default=False):
-        return "not trusted; nothing was changed"
+    store = BundleStore(settings.bundles)
     try:
-        made = BundleStore(settings.bundles).take(each.folder, now_ns=time.time_ns())
-        snapshot = BundleStore(settings.bundles).open(made.digest)
+        made = store.take(each.folder, now_ns=time.time_ns())
+        snapshot = store.open(made.digest)
         declared = declared_by(snapshot, each.manifest, folder=each.folder) if snapshot else None
     except BundleError as error:
         return str(error)
-    if declared is None or made.digest != looked.digest:
+    if declared is None or declared.name != each.name:
         return "it changed while you looked at it; look again"
+    if not quiet:
+        _show(each, declared, compare(declared, made, settings))
+    if ask and not click.confirm("    Trust exactly this?", default=False):
+        return "not trusted; nothing was changed"
     found = Bytes(digest=made.digest, signature=made.signature)
     with Database.open(settings.database) as database:
         bind(each, declared, found, trust=TrustStore(database), how="operator", by=owner())
     if not quiet:
         click.echo(f"✓ {one_line(each.name, 80)} is trusted.")
     return ""
+
+
+def _show(each: Listed, declared: Skill, looked: Review) -> None:
+    click.echo(f"{one_line(each.name, 80)}  ({one_line(each.folder)})")
+    click.echo(f"    may: {words.permissions(declared.permissions)}")
+    if declared.proposed_tools:
+        click.echo(f"    proposes (not granted): {one_line(', '.join(declared.proposed_tools))}")
+    if looked.changed:
+        added = words.permissions(looked.diff.added) if looked.diff.added else "no rights"
+        click.echo(f"    new since last time: {added}")
+        click.echo(f"    files changed: {one_line(', '.join(looked.files)) or 'unknown'}")
+    click.echo(f"    digest: {looked.digest}")
 
 
 @click.command("untrust")
@@ -100,15 +107,19 @@ def _trust(each: Listed, settings: Settings, *, ask: bool, quiet: bool) -> str:
 def untrust_command(ctx: click.Context, names: tuple[str, ...], as_json: bool) -> None:
     """Take back the trust in each skill, at once and until it is trusted again."""
     settings, catalog = catalog_of(ctx)
+    known = {name for name, _ in trusts_here(settings).trusted}
+    folders: dict[str, str] = {}
+    for name in names:  # all of them first: a misspelled one must not leave the work half done
+        folders[name] = "" if name in known and catalog.get(name) is None else named(catalog, name).folder
     results: list[dict[str, object]] = []
     with Database.open(settings.database) as database:
-        for name in names:
-            each = named(catalog, name)
+        for name, folder in folders.items():
+            found = catalog.get(name)
             problem = ""
-            if each.root.kind == "bundled":
+            if found is not None and found.root.kind == "bundled":
                 problem = f"it came with Metier; switch it off with disabled = [{name!r}] under [skills] in metier.toml"
             else:
-                TrustStore(database).revoke(each.name, by=owner(), path=each.folder)
+                TrustStore(database).revoke(name, by=owner(), path=folder)
             results.append({"name": name, "problem": problem})
             if not as_json:
                 text = (

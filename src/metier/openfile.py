@@ -25,22 +25,31 @@ def signature_of(status: os.stat_result) -> Signature:
     return (status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
 
 
+def signature_at(path: str) -> Signature | None:
+    """The signature of what lies at `path` now; None when nothing can be seen there."""
+    try:
+        return signature_of(os.stat(path))
+    except OSError:
+        return None
+
+
 def is_young(signature: Signature, now_ns: int) -> bool:
     """Whether the file was touched within the last two seconds, or claims to come from the future."""
     return now_ns - max(signature[2], signature[3]) < YOUNG_NS
 
 
 def read_small(
-    path: str, *, most: int, hard_links: bool = False, folder: int | None = None
+    path: str, *, most: int, hard_links: bool = False, links: bool = False, folder: int | None = None
 ) -> tuple[bytes, os.stat_result] | Diagnostic:
     """The bytes of a regular file of at most `most` bytes, or why there are none.
 
     Args:
         hard_links: whether a second name for the file is acceptable.
+        links: whether a symbolic link is followed.
         folder: descriptor of the folder that `path` is relative to.
     """
     try:
-        descriptor = os.open(path, _FLAGS, dir_fd=folder)
+        descriptor = os.open(path, _FLAGS & ~os.O_NOFOLLOW if links else _FLAGS, dir_fd=folder)
     except OSError as error:
         return _cannot_open(path, error)
     try:

@@ -1,0 +1,104 @@
+"""Secrets that are known by their shape inside a text. Pure, and each pattern takes linear time.
+
+`Authorization: Bearer …`, `password=…`, `https://user:password@host`, private keys, and the tokens of
+well-known services, which begin with a mark of their own.
+"""
+
+import re
+from typing import Final
+
+from metier.record.secret_names import names_a_secret, says_secret
+
+MASK: Final = "••••••••"
+
+_TOKENS: Final = re.compile(
+    r"(?<![A-Za-z0-9])(?:"
+    r"sk-(?=[\w-]{0,64}?[0-9])[\w-]{16,}"  # with a digit: `sk-` also begins ordinary hyphenated words
+    r"|[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"
+    r"|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}"
+    r"|xox[abeprs]-[A-Za-z0-9-]{10,}"
+    r"|A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])"
+    r"|AIza[\w-]{30,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|pypi-[\w-]{32,}"
+    r"|eyJ[\w-]{8,}\.[\w-]{4,}\.[\w-]*"
+    r")"
+)
+_PRIVATE_KEY: Final = re.compile(
+    r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----.*?(?:-----END[A-Z ]{0,40}-----|\Z)", re.DOTALL
+)
+_SCHEME: Final = re.compile(r"\b(bearer|basic)(\s{1,4})([A-Za-z0-9._~+/=\-]{8,})", re.IGNORECASE)
+_USER: Final = re.compile(r"""://([^\s/?#"'<>]+)@""")
+_UNSEEN: Final = "\u00ad\u200b-\u200f\u2060-\u2064\ufeff"
+_NAMED: Final = re.compile(
+    rf"""(?<![\w.\-{_UNSEEN}])([\w.\-{_UNSEEN}]++)[\\"']{{0,4}}\s{{0,4}}(=>|:=|==|[:=])\s{{0,4}}"""
+)
+_QUOTED: Final = (
+    r"""\\"[^"\\]*+|\\'[^'\\]*+"""  # quoted inside a quoted text
+    r"""|"[^"\\]*+(?:\\.[^"\\]*+)*+|'[^'\\]*+(?:\\.[^'\\]*+)*+"""
+)
+_VALUE: Final = re.compile(_QUOTED + r"""|[^\s"'&;,)}\]=:>][^\s"'&;,)}\]]*""", re.DOTALL)
+_VALUE_OF_OPTION: Final = re.compile(_QUOTED + r"""|[^\s"']+""", re.DOTALL)
+_OPENING: Final = re.compile(r"""\\?["']|""")
+_REST_OF_LINE: Final = re.compile(r"""[^\r\n"']+""")
+_WHOLE_LINE: Final = ("authorization", "cookie")
+_LONGEST_NAME: Final = 200
+
+
+def mask_text(text: str) -> str:
+    """`text` with the mask over every secret that its shape gives away, or the name that stands before it."""
+    if len(text) < 4:
+        return text
+    if "PRIVATE KEY" in text:
+        text = _PRIVATE_KEY.sub(MASK, text)
+    if "@" in text:
+        text = _USER.sub(_without_user, text)
+    if "=" in text or ":" in text:
+        text = _mask_named(text)
+    text = _SCHEME.sub(_without_credential, text)
+    return _TOKENS.sub(MASK, text)
+
+
+def _without_user(found: re.Match[str]) -> str:
+    """A name before a host opens nothing (`ssh://git@…`), but on the web it may be a token."""
+    before = found.string[max(0, found.start() - 5) : found.start()].lower()
+    opens = ":" in found[1] or before.endswith(("http", "https"))
+    return f"://{MASK}@" if opens else found[0]
+
+
+def _without_credential(found: re.Match[str]) -> str:
+    """`basic knowledge` is no credential: one has a digit or a padding sign."""
+    credential = found[3]
+    opens = "=" in credential or any(map(str.isdigit, credential))
+    return f"{found[1]}{found[2]}{MASK}" if opens else found[0]
+
+
+def _mask_named(text: str) -> str:
+    made: list[str] = []
+    end = 0
+    for found in _NAMED.finditer(text):
+        if found.start() < end or not _is_named(found):
+            continue
+        value = _value_after(found)
+        if value is None:
+            continue
+        opening = _OPENING.match(value[0])
+        made += (text[end : value.start()], opening[0] if opening else "", MASK)
+        end = value.end()
+    return "".join((*made, text[end:]))
+
+
+def _value_after(found: re.Match[str]) -> re.Match[str] | None:
+    if found[1].startswith("-"):
+        return _VALUE_OF_OPTION.match(found.string, found.end())
+    if found[2] == ":" and found[1].lower().endswith(_WHOLE_LINE):
+        rest = _REST_OF_LINE.match(found.string, found.end())
+        if rest is not None:
+            return rest
+    return _VALUE.match(found.string, found.end())
+
+
+def _is_named(found: re.Match[str]) -> bool:
+    """In a sentence `key: …` and `pass: …` are ordinary; in an option or a query they are not."""
+    name = found[1][-_LONGEST_NAME:]
+    before = found.string[found.start() - 1 : found.start()]
+    given = name.startswith("-") or before in ("?", "&")
+    return names_a_secret(name) if given else says_secret(name)

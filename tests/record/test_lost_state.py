@@ -1,0 +1,135 @@
+"""State that goes away, is swapped or cannot be written while it is used: nothing is recorded, nothing may run."""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from metier.errors import RecordError, StateError
+from metier.model.permission import PermissionSet
+from metier.record.audit import AuditLog
+from metier.record.chain import Act
+from metier.record.database import Database
+from metier.record.trust import TrustStore
+from metier.record.verify import verify
+
+
+def remove(path: str) -> None:
+    for side in ("", "-wal", "-shm"):
+        os.unlink(path + side)
+
+
+def move_away(path: str) -> None:
+    os.rename(path, f"{path}.away")
+
+
+def remove_the_folder(path: str) -> None:
+    shutil.rmtree(os.path.dirname(path))
+
+
+def swap_for_a_copy(path: str) -> None:
+    shutil.copy(path, f"{path}.copy")
+    os.replace(f"{path}.copy", path)
+
+
+def swap_for_a_link_to_itself(path: str) -> None:
+    os.rename(path, f"{path}.away")
+    os.symlink(f"{path}.away", path)
+
+
+def remove_the_write_ahead_file(path: str) -> None:
+    os.unlink(f"{path}-wal")
+
+
+def swap_the_index(path: str) -> None:
+    os.unlink(f"{path}-shm")
+    Path(f"{path}-shm").write_bytes(b"")
+
+
+CHANGES = [
+    remove,
+    move_away,
+    remove_the_folder,
+    swap_for_a_copy,
+    swap_for_a_link_to_itself,
+    remove_the_write_ahead_file,
+    swap_the_index,
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_aud_06_a_log_that_was_removed_or_swapped_while_open_refuses(
+    path: str, act: Act, change: Callable[[str], None]
+) -> None:
+    with Database.open(path) as database:
+        log, store = AuditLog(database), TrustStore(database)
+        intent = log.intent(act)
+        assert isinstance(intent, int)
+        change(path)
+        for use in (
+            lambda: log.intent(act),
+            lambda: log.outcome(intent, "skill_executed"),
+            lambda: log.refused(act, code="c", reasons=("r",)),
+            lambda: log.tail(1),
+            lambda: store.grant("x", "d", permissions=PermissionSet(), by="me", how="operator"),
+            lambda: store.all(),
+            lambda: verify(database),
+        ):
+            with pytest.raises((RecordError, StateError), match=r"no longer there|was replaced") as caught:
+                use()
+            assert caught.value.remedy
+
+
+@pytest.mark.parametrize("change", [remove, swap_for_a_copy])
+def test_aud_06_the_driver_alone_would_have_written_into_the_void(
+    path: str, act: Act, change: Callable[[str], None]
+) -> None:
+    with Database.open(path) as database:
+        AuditLog(database).refused(act, code="c", reasons=("r",))
+    naive = sqlite3.connect(path, isolation_level=None)
+    naive.execute("SELECT 1 FROM audit").fetchone()
+    change(path)
+    naive.execute("INSERT INTO revoked VALUES ('lost', '', '')")
+    assert naive.execute("SELECT name FROM revoked").fetchall() == [("lost",)], "it says it is there"
+    if os.path.exists(path):
+        other = sqlite3.connect(f"file:{path}?immutable=1", uri=True)
+        assert other.execute("SELECT name FROM revoked").fetchall() == []
+        other.close()
+    naive.close()
+
+
+def test_aud_06_a_swap_in_the_middle_of_a_transaction_is_noticed_before_it_counts(
+    path: str, database: Database, log: AuditLog, act: Act
+) -> None:
+    with pytest.raises(RecordError, match="no longer there"):
+        log.intent(act, check=lambda _: move_away(path))
+    os.rename(f"{path}.away", path)
+    assert log.tail(10) == []
+    assert log.intent(act) == 1, "what was put back can be used again"
+
+
+def test_an_emptied_database_is_not_taken_for_a_new_one(path: str) -> None:
+    Database.open(path).close()
+    os.truncate(path, 0)
+    with pytest.raises(StateError, match="is empty") as caught:
+        Database.open(path)
+    assert "backup" in caught.value.remedy
+    assert os.path.getsize(path) == 0
+
+
+def test_a_closed_database_says_that_it_is_closed(path: str, act: Act) -> None:
+    database = Database.open(path)
+    database.close()
+    database.close()
+    for use in (
+        lambda: database.data_version(),
+        lambda: database.flush(),
+        lambda: TrustStore(database).all(),
+        lambda: AuditLog(database).intent(act),
+    ):
+        with pytest.raises((StateError, RecordError), match="was closed") as caught:
+            use()
+        assert "newer" not in caught.value.remedy

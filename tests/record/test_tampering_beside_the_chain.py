@@ -1,0 +1,178 @@
+"""What lies beside the chain in the same file is checked too: objects, payloads, trust and open intents."""
+
+import sqlite3
+
+import pytest
+
+from metier.errors import RecordError, StateError
+from metier.model.permission import PermissionSet
+from metier.record.audit import AuditLog
+from metier.record.chain import Act
+from metier.record.database import Database, open_if_there
+from metier.record.payload import PAYLOAD_BYTES
+from metier.record.trust import TrustStore
+from metier.record.verify import verify
+
+CURL = PermissionSet(binaries=frozenset({"curl"}))
+
+PLANTED = {
+    "trigger": "CREATE TRIGGER forget AFTER INSERT ON audit BEGIN DELETE FROM open_intent; END",
+    "view": "CREATE VIEW helper AS SELECT * FROM trust",
+    "table": "CREATE TABLE notes (x)",
+    "index": "CREATE INDEX quick ON trust (how)",
+    "view in a table's place": "DROP TABLE trust; CREATE VIEW trust AS SELECT 'x' AS name",
+    "table with more columns": "ALTER TABLE trust ADD COLUMN more TEXT",
+    "missing table": "DROP TABLE erasure",
+}
+
+
+@pytest.mark.parametrize("script", PLANTED.values(), ids=PLANTED.keys())
+def test_what_metier_did_not_make_is_refused_on_opening(path: str, script: str) -> None:
+    Database.open(path).close()
+    other = sqlite3.connect(path)
+    other.executescript(script)
+    other.close()
+    for way_in in (lambda: Database.open(path), lambda: _trusts(path)):
+        with pytest.raises(StateError, match=r"not as Metier made it: .*'\w+'") as caught:
+            way_in()
+        assert caught.value.remedy
+    found = verify(path)
+    assert (found.ok, found.first_bad) == (False, None)
+    assert "Metier did not make" in found.problem or "missing" in found.problem or "changed" in found.problem
+
+
+def _trusts(path: str) -> object:
+    database = open_if_there(path)
+    assert database is not None
+    with database:
+        return TrustStore(database).all()
+
+
+def test_a_trigger_that_is_planted_later_does_not_fire(
+    database: Database, log: AuditLog, act: Act, intruder: sqlite3.Connection
+) -> None:
+    assert log.intent(act) == 1
+    intruder.execute(PLANTED["trigger"])
+    with pytest.raises(RecordError, match="trigger 'forget'"):
+        log.intent(act)
+    assert intruder.execute("SELECT seq FROM open_intent").fetchall() == [(1,)]
+    intruder.execute("DROP TRIGGER forget")
+    assert log.intent(act) == 2
+
+
+def test_a_trigger_would_have_fired(log: AuditLog, act: Act, intruder: sqlite3.Connection) -> None:
+    log.intent(act)
+    intruder.execute(PLANTED["trigger"])
+    intruder.execute("INSERT INTO audit VALUES (2, x'', x'')")
+    assert intruder.execute("SELECT seq FROM open_intent").fetchall() == []
+
+
+def test_ordinary_care_of_the_file_is_no_change(
+    path: str, log: AuditLog, act: Act, intruder: sqlite3.Connection
+) -> None:
+    log.intent(act)
+    intruder.execute("VACUUM")
+    intruder.execute("REINDEX")
+    assert log.intent(act) == 2
+    assert verify(path).ok
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE payload SET body = NULL",
+        "UPDATE payload SET body = NULL, key = zeroblob(32)",
+        "UPDATE payload SET key = x'00' WHERE seq = 2",
+        "UPDATE payload SET body = x'31' WHERE seq = 2",
+        "UPDATE payload SET body = x'31' WHERE seq = 3",
+        "UPDATE payload SET key = x'31' WHERE seq = 3",
+        "UPDATE payload SET key = 12 WHERE seq = 1",
+        "UPDATE payload SET key = 'text' WHERE seq = 1",
+        "UPDATE payload SET body = 12 WHERE seq = 1",
+        "UPDATE payload SET name = x'617267756d656e7473ff' WHERE seq = 1",
+        "UPDATE payload SET seq = 'one' WHERE seq = 1",
+        "UPDATE payload SET seq = -1 WHERE seq = 1",
+    ],
+)
+def test_a_payload_is_there_as_recorded_or_gone_on_the_record(
+    path: str, database: Database, act: Act, intruder: sqlite3.Connection, change: str
+) -> None:
+    for policy, seq in (("redacted", 1), ("hashes", 2), ("redacted", 3)):
+        log = AuditLog(database, payloads=policy)
+        assert log.refused(act, code="c", reasons=("r",), payloads={"arguments": {"n": seq}}) == seq
+    AuditLog(database).erase(3, by="owner")
+    assert verify(path).ok
+    intruder.execute("PRAGMA foreign_keys=OFF")
+    intruder.execute(change)
+    assert not verify(path).ok
+
+
+def test_a_record_says_of_which_payloads_no_body_was_kept(database: Database, act: Act) -> None:
+    log = AuditLog(database)
+    log.refused(act, code="c", reasons=("r",), payloads={"large": "x" * PAYLOAD_BYTES, "small": "x"})
+    AuditLog(database, payloads="hashes").refused(act, code="c", reasons=("r",), payloads={"small": "x"})
+    assert [set(record.unkept) for record in log.tail(2)] == [{"large"}, {"small"}]
+    assert verify(database).ok
+
+
+EDITS = [
+    'UPDATE trust SET permissions = \'{"binaries":["sh"]}\'',
+    "UPDATE trust SET version = '9'",
+    "UPDATE trust SET how = 'release'",
+    "UPDATE trust SET granted_by = 'somebody'",
+    "UPDATE trust SET granted_at = '2020'",
+    "UPDATE trust SET digest = 'd9'",
+    "UPDATE trust SET name = 'other'",
+    "UPDATE trust SET version = x'ff'",
+    "DELETE FROM trust",
+    "INSERT INTO trust SELECT name, 'd9', version, permissions, granted_at, granted_by, how FROM trust",
+    "INSERT INTO trust SELECT 'evil', digest, version, permissions, granted_at, granted_by, how FROM trust",
+    "DELETE FROM revoked",
+    "UPDATE revoked SET name = 'other' WHERE name = 'milk'",
+    "UPDATE revoked SET revoked_by = 'somebody'",
+    "UPDATE revoked SET revoked_at = 7",
+    "INSERT INTO revoked VALUES ('tea', '', '')",
+    "DELETE FROM open_intent",
+    "INSERT INTO open_intent VALUES (1)",
+]
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_trust_revocations_and_open_intents_follow_from_the_records(
+    path: str, database: Database, log: AuditLog, act: Act, intruder: sqlite3.Connection, edit: str
+) -> None:
+    store = TrustStore(database)
+    for name in ("tea", "coffee", "milk"):
+        store.grant(name, "d1", permissions=CURL, by="owner", how="operator", version="1")
+    store.revoke("milk", by="owner")
+    store.grant("milk", "d2", permissions=CURL, by="owner", how="operator")
+    store.revoke("milk", by="owner")
+    store.revoke("coffee", by="owner")
+    store.grant("coffee", "d1", permissions=CURL, by="owner", how="operator")
+    store.revoke("coffee", by="owner")
+    log.intent(act)
+    assert verify(path).ok
+    intruder.execute(edit)
+    found = verify(path)
+    assert (found.ok, found.first_bad, found.records) == (False, None, 10), edit
+    assert found.problem
+
+
+def test_a_person_can_settle_what_was_edited(
+    path: str, database: Database, intruder: sqlite3.Connection
+) -> None:
+    store = TrustStore(database)
+    store.grant("tea", "d1", permissions=CURL, by="owner", how="operator")
+    intruder.execute(EDITS[0])
+    intruder.execute("DELETE FROM revoked")
+    assert "take the trust back again" in verify(path).problem
+    store.revoke("tea", by="owner")
+    assert verify(path).ok
+
+
+def test_a_cut_tail_shows_in_what_it_leaves_behind(
+    path: str, database: Database, intruder: sqlite3.Connection
+) -> None:
+    TrustStore(database).grant("tea", "d1", permissions=CURL, by="owner", how="operator")
+    intruder.execute("DELETE FROM audit")
+    assert "no record says so" in verify(path).problem

@@ -1,0 +1,99 @@
+"""State outlives the version that wrote it. Today's schema plays the older version, and one more step the newer one."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from metier.errors import StateError
+from metier.model.permission import PermissionSet
+from metier.record import connection
+from metier.record.audit import AuditLog
+from metier.record.chain import Act
+from metier.record.database import Database
+from metier.record.schema import MIGRATIONS, VERSION
+from metier.record.trust import Trusts, TrustStore
+from metier.record.verify import verify
+
+NEXT = ("CREATE TABLE later (x)", "INSERT INTO later VALUES ('made by the upgrade')")
+GRANTED = PermissionSet(binaries=frozenset({"jq"}))
+
+
+@pytest.fixture
+def newer(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """From here on Metier is one version newer; leaving the context makes it the older one again."""
+    with monkeypatch.context() as patch:
+        patch.setattr(connection, "MIGRATIONS", (*MIGRATIONS, NEXT))
+        patch.setattr(connection, "VERSION", VERSION + 1)
+        yield patch
+
+
+@pytest.fixture
+def older(path: str, act: Act) -> Trusts:
+    """State as the older version left it: records, payloads, an open intent, trust."""
+    with Database.open(path) as database:
+        log, store = AuditLog(database), TrustStore(database)
+        intent = log.intent(act, payloads={"arguments": {"a": 1}})
+        assert isinstance(intent, int)
+        log.outcome(intent, "skill_executed")
+        log.intent(act)
+        store.grant("tea", "sha256:1", permissions=GRANTED, by="human:x", how="operator", path="/skills/tea")
+        store.revoke("coffee", by="human:x")
+        return store.all()
+
+
+def version(path: str) -> int:
+    with closing(sqlite3.connect(path)) as file:
+        return file.execute("PRAGMA user_version").fetchone()[0]
+
+
+def test_rel_14_state_of_an_older_version_is_brought_up_to_date_and_keeps_everything(
+    path: str, act: Act, older: Trusts, newer: pytest.MonkeyPatch
+) -> None:
+    assert version(path) == VERSION
+    with Database.open(path) as database:
+        assert version(path) == VERSION + 1
+        assert verify(database).ok
+        log, store = AuditLog(database), TrustStore(database)
+        assert [record.event for record in log.tail(10)] == [
+            "skill_execution_started",
+            "skill_executed",
+            "skill_execution_started",
+            "skill_trusted",
+            "skill_untrusted",
+        ]
+        assert len(log.open_intents()) == 1
+        assert store.all() == older
+        with database.reading() as inside:
+            assert inside.execute("SELECT x FROM later").fetchall() == [("made by the upgrade",)]
+        log.refused(act, code="c", reasons=("r",))
+        assert verify(database).ok
+    Database.open(path).close()
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute("SELECT count(*) FROM later").fetchone() == (1,), "no step is taken twice"
+
+
+def test_rel_14_an_upgrade_that_fails_leaves_the_old_state_as_it_was(
+    path: str, older: Trusts, newer: pytest.MonkeyPatch
+) -> None:
+    newer.setattr(connection, "MIGRATIONS", (*MIGRATIONS, (*NEXT, "DROP TABLE trust", "no SQL at all")))
+    with pytest.raises(StateError) as caught:
+        Database.open(path)
+    assert caught.value.remedy
+    newer.undo()
+    assert version(path) == VERSION
+    with Database.open(path) as database:
+        assert TrustStore(database).all() == older
+        assert verify(database).ok
+
+
+def test_rel_14_what_was_upgraded_is_refused_by_the_older_version(
+    path: str, older: Trusts, newer: pytest.MonkeyPatch
+) -> None:
+    Database.open(path).close()
+    newer.undo()
+    with pytest.raises(StateError, match=f"newer Metier .schema {VERSION + 1}") as caught:
+        Database.open(path)
+    assert f"schema {VERSION + 1}" in caught.value.remedy
+    assert version(path) == VERSION + 1
