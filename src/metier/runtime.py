@@ -277,7 +277,8 @@ class Runtime:
             )
             return await self._recorder.refused(call, refused)
         if problem:
-            refused = Refused(call_id=call.id, code="invalid_arguments", reasons=(problem,))
+            remedy = "Write the arguments as one strict JSON object"
+            refused = Refused(call_id=call.id, code="invalid_arguments", reasons=(problem,), remedy=remedy)
             return await self._recorder.refused(call, refused)
         return await run(call, self._house())
 

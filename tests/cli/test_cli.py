@@ -619,3 +619,34 @@ def test_a_skill_switched_off_or_broken_elsewhere_is_refused_with_its_code(machi
     outcome = machine.json("call", "read_skill", '{"name": "off"}', "--json", check=3)
     assert outcome["code"] == "skill_disabled"
     assert outcome["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("read_skill", '{"name": "CANARY-7f3a"}'),
+        ("read_skill", '{"name": "x", "CANARY-7f3a": 1}'),
+        ("read_skill", '{"name": "writing-skills", "path": "CANARY-7f3a"}'),
+        ("CANARY-7f3a", "{}"),
+    ],
+)
+def test_aud_16_with_hashes_nothing_a_caller_sent_is_on_the_disk(
+    machine: Machine, tool: str, arguments: str
+) -> None:
+    machine.state.mkdir(mode=0o700)
+    (machine.state / "metier.toml").write_text('[audit]\npayloads = "hashes"\n', encoding="utf-8")
+    machine.metier("call", tool, arguments, check=None)
+    assert (
+        "1 records" in machine.metier("audit", "verify").stdout
+        or "2 records" in machine.metier("audit", "verify").stdout
+    )
+    written = b"".join(path.read_bytes() for path in machine.state.rglob("*") if path.is_file())
+    assert b"CANARY-7f3a" not in written
+
+
+def test_aud_16_control_with_full_payloads_it_is(machine: Machine) -> None:
+    machine.state.mkdir(mode=0o700)
+    (machine.state / "metier.toml").write_text('[audit]\npayloads = "full"\n', encoding="utf-8")
+    machine.metier("call", "read_skill", '{"name": "CANARY-7f3a"}', check=3)
+    written = b"".join(path.read_bytes() for path in machine.state.rglob("*") if path.is_file())
+    assert b"CANARY-7f3a" in written

@@ -158,6 +158,12 @@ def test_parse_03_no_key_can_pretend_to_be_a_place_or_hide_that_it_is_given_twic
     assert found.line is not None and found.line <= 8
 
 
+def test_parse_03_a_key_with_a_sign_is_named_as_it_was_written() -> None:
+    found, _ = load("description: b\na!*: 1\na!*: 2\nx: '*a'\n")
+    assert isinstance(found, Trouble)
+    assert found.message.startswith('"a!*" is given twice') and found.line == 3
+
+
 def test_parse_03_keys_that_differ_only_in_a_sign_are_two_keys() -> None:
     fields, _ = load("description: b\na!: 1\na*: 2\na&: 3\nx: '*a'\n")
     assert fields == {"description": "b", "a!": 1, "a*": 2, "a&": 3, "x": "*a"}
@@ -223,18 +229,31 @@ BOMBS = [
     + "}\n"
     + "".join(f"m{n}:\n  <<: *a\n" for n in range(1_000)),
     f'description: b\nb: [\n\ufeff&a "{LONG}",\n' + "\ufeff*a,\n" * 9_000 + "]",
+    f'description: b\na!: 1\n"a@\U00100021": 2\nb: &a "{LONG}"\nc: [{",".join(["*a"] * 9_000)}]',
+    f'description: b\na!: 1\na!: 2\nb: &a "{LONG}"\nc: [{",".join(["*a"] * 9_000)}]',
     f'%TAG ! tag:x,2000:\n--- {{description: &a "{LONG}", b: [{",".join(["*a"] * 9_000)}]}}',
 ]
 
 
 @pytest.mark.parametrize(
-    "block", BOMBS, ids=["text", "in a broken file", "merged maps", "behind byte order marks", "directive"]
+    "block",
+    BOMBS,
+    ids=[
+        "text",
+        "broken file",
+        "merged maps",
+        "byte order marks",
+        "key like a mask",
+        "key twice",
+        "directive",
+    ],
 )
 def test_res_13_no_alias_is_ever_followed(block: str) -> None:
     started = time.process_time()
     document = read(f"---\n{block}\n---\n".encode())
     assert document.fields is None
-    assert [found.code for found in document.diagnostics] in (["yaml_anchor"], ["yaml_invalid"])
+    (found,) = document.diagnostics
+    assert found.code in ("yaml_anchor", "yaml_invalid", "duplicate_key")
     assert time.process_time() - started < 1
 
 

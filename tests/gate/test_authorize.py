@@ -147,8 +147,10 @@ def test_every_layer_that_can_deny_has_a_case_here() -> None:
     assert {layer.__name__ for _, layer in LAYERS} - speaks_for == {layer for _, layer, *_ in DENIED}
 
 
-def test_each_code_has_a_remedy_but_what_is_forbidden_for_good() -> None:
+def test_each_refusal_has_a_way_out_of_its_own() -> None:
     said = {code: refused(case).remedy for _, _, code, _, case in DENIED}
+    assert all(said.values())
+    assert len(set(said.values())) >= 4
     assert "configuration" in said["skill_disabled"]
     assert "metier skills check" in said["skill_broken"]
     assert "metier skills trust" in said["not_trusted"]

@@ -36,14 +36,22 @@ def first_property(text: str) -> tuple[str, int] | None:
         loads(masked)
     except ValueError as error:
         message = str(error)
-        if "duplicate entry" in message:
-            return None  # said after the whole text was scanned; the real text says it with the real key
         place = re.match(_PLACE, message)
         found = _sign_at(masked, int(place[1] or 1), int(place[2] or 1)) if place else ""
         if not place or not found:
-            raise
+            # Never the real text instead: what stopped the parser here need not stop it there.
+            raise ValueError(_unmasked(message)) from None
         return found, int(place[1] or 1)
     return None
+
+
+def _unmasked(message: str) -> str:
+    """What the parser says, with the signs that were written; it spells private characters in its own way."""
+    for sign in _SIGNS:
+        message = message.replace(_NEVER_FIRST[ord(sign)], sign).replace(
+            f"@\\u{{{_MASK + ord(sign):x}}}", sign
+        )
+    return message
 
 
 def _sign_at(masked: str, line: int, column: int) -> str:

@@ -39,7 +39,8 @@ def validate(call: Call, *, tools: Mapping[str, Tool], catalog: Catalog) -> Vali
         return Refused(call_id=call.id, code="invalid_arguments", reasons=(arguments,), remedy=remedy)
     skill: Skill | None = None
     if tool.subject:
-        name = str(arguments.get(tool.subject))
+        given = arguments.get(tool.subject)
+        name = given if isinstance(given, str) else ""
         found = catalog.get(name)
         if found is None or found.skill is None:
             return Refused(

@@ -34,5 +34,7 @@ def advice(each: Listed, platform: str) -> list[str]:
     said = [one_line(each.why)] if each.why and not each.missing else []
     for error in each.missing:
         hint = install_hint(error.install, platform) if error.install else ""
-        said.append(one_line(str(error)) + (f"; get it with: {hint}" if hint else ""))
+        if hint and not hint.startswith("its author says"):
+            hint = f"get it with: {hint}"
+        said.append("; ".join(part for part in (one_line(str(error)), hint) if part))
     return said
