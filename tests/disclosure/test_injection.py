@@ -369,3 +369,9 @@ def test_of_real_bodies_only_rules_and_a_few_headings_change(corpus) -> None:
                 rules, headings = rules + is_rule(line), headings + (not is_rule(line))
     assert rules < lines / 100
     assert headings < lines / 10_000
+
+
+def test_res_17_a_line_of_half_a_million_marks_is_no_burden() -> None:
+    """The plain way takes minutes for it; the time limit of the tests is the guard."""
+    body = "# e" + "\u0301\u0323" * 250_000
+    assert inject("p", [page("x", body)]).count("\u0301") == 250_000
