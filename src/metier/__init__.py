@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from metier.blocking import SyncRuntime
     from metier.catalog.catalog import Catalog, Listed
     from metier.errors import (
         BundleError,
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from metier.model.permission import PermissionDiff, PermissionSet
     from metier.model.requirement import Installer, RequirementError, Requirements
     from metier.model.skill import Skill, Tool
-    from metier.runtime import Runtime, SyncRuntime
+    from metier.runtime import Runtime
 
 __version__ = "0.1.0"
 
@@ -46,7 +47,7 @@ _PLACES: Final = {
     "Runtime": "metier.runtime",
     "Skill": "metier.model.skill",
     "StateError": "metier.errors",
-    "SyncRuntime": "metier.runtime",
+    "SyncRuntime": "metier.blocking",
     "Tool": "metier.model.skill",
 }
 

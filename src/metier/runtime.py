@@ -1,6 +1,6 @@
 """Opens everything and wires it. The only module that names concrete backends.
 
-`Runtime` is the public API for people who build agents; `SyncRuntime` is the same for code without a loop.
+`Runtime` is the public API for people who build agents; `metier.blocking` has the same for code without a loop.
 """
 
 import logging
@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from typing import Final, final
 
 import anyio
-from anyio import from_thread, to_thread
+from anyio import to_thread
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
@@ -352,59 +352,3 @@ def bodies_here(settings: Settings) -> Generator[Body]:
         yield state.body
     finally:
         state.database.close()
-
-
-@final
-class SyncRuntime:
-    """`Runtime` for code without an event loop. Make one with `SyncRuntime.open`."""
-
-    def __init__(self, runtime: Runtime, portal: from_thread.BlockingPortal) -> None:
-        self._runtime = runtime
-        self._portal = portal
-
-    @classmethod
-    @contextmanager
-    def open(
-        cls,
-        *,
-        roots: Sequence[str] = (),
-        config: str | None = None,
-        home: str | None = None,
-        project: str | None = None,
-        watch: bool = True,
-    ) -> "Generator[SyncRuntime]":
-        """As `Runtime.open`."""
-        with from_thread.start_blocking_portal() as portal:
-            opening = Runtime.open(roots=roots, config=config, home=home, project=project, watch=watch)
-            with portal.wrap_async_context_manager(opening) as runtime:
-                yield cls(runtime, portal)
-
-    @property
-    def skills(self) -> list[Skill]:
-        """As `Runtime.skills`."""
-        return self._runtime.skills
-
-    @property
-    def catalog(self) -> Catalog:
-        """As `Runtime.catalog`."""
-        return self._runtime.catalog
-
-    def call(self, tool: str, arguments: Json = None) -> Outcome:
-        """As `Runtime.call`."""
-        return self._portal.call(self._runtime.call, tool, arguments)
-
-    def prompt(self, message: str | None = None, *, system: str = "", full: bool = False) -> str:
-        """As `Runtime.prompt`."""
-        return self._runtime.prompt(message, system=system, full=full)
-
-    def tools(self, shape: Shape) -> list[dict[str, Json]]:
-        """As `Runtime.tools`."""
-        return self._runtime.tools(shape)
-
-    def handle(self, tool_calls: object) -> list[dict[str, Json]]:
-        """As `Runtime.handle`."""
-        return self._portal.call(self._runtime.handle, tool_calls)
-
-    def reload(self) -> None:
-        """As `Runtime.reload`."""
-        self._portal.call(self._runtime.reload)

@@ -33,6 +33,10 @@ _SOURCES: Final[dict[RootKind, Source]] = {
 }
 
 
+_WAITING: Final = ("pending_approval", "broken")
+"""Not vouched for by anybody."""
+
+
 @final
 class Listed(Struct, frozen=True, kw_only=True, gc=False):
     """One skill folder, and what became of it."""
@@ -152,7 +156,7 @@ class _Places:
             self._take(each, alike)
             return
         holder = self.listed[index]
-        if holder.shown == "pending_approval" and each.shown != "pending_approval":
+        if holder.shown in _WAITING and each.shown not in _WAITING:
             del self.by_name[holder.name]
             self.listed[index] = _lost(holder, each)
             self._take(each, alike)
