@@ -16,6 +16,7 @@ $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install -q -e . --group dev -c constraints.txt
+	$(BIN)/python -m compileall -q src # where PYTHONDONTWRITEBYTECODE is set nothing else would
 	touch $@
 
 install: $(STAMP) ## Create the virtual environment with everything the checks need
