@@ -86,7 +86,7 @@ class Kitchen:
             catalog=self.catalog,
             look=self.look,
             operations=self,
-            recorder=Recorder(self.log),
+            recorder=Recorder(self.log, tools=[each.name for each in (POUR, BOIL, SPILL)]),
         )
 
     def call(self, tool: str = "pour", **arguments: Any) -> Outcome:

@@ -133,3 +133,37 @@ def test_the_loop_is_free_while_the_record_is_busy(machine: Machine) -> None:
     worst, outcomes = anyio.run(main)
     assert worst < 1.0
     assert [type(outcome) for outcome in outcomes] == [Completed, Completed]  # type: ignore[attr-defined]
+
+
+def test_what_is_switched_off_leaves_the_prompt_without_a_call(machine: Machine) -> None:
+    write_skill(machine.skills / "one")
+
+    async def main() -> bool:
+        async with Runtime.open(project=str(machine.project)) as metier:
+            assert "one" in metier.prompt()
+            (machine.state / "metier.toml").write_text('[skills]\ndisabled = ["one"]\n', encoding="utf-8")
+            return await soon(lambda: "<name>\none\n" not in metier.prompt())
+
+    assert anyio.run(main)
+
+
+def test_a_call_after_closing_is_refused_as_a_value(machine: Machine) -> None:
+    async def main() -> object:
+        async with Runtime.open(project=str(machine.project), watch=False) as metier:
+            kept = metier
+        return await kept.call("read_skill", {"name": "writing-skills"})
+
+    outcome = anyio.run(main)
+    assert isinstance(outcome, Refused)
+    assert outcome.code == "setup_unusable"
+
+
+def test_a_name_of_a_tool_that_does_not_exist_is_not_in_the_chain(machine: Machine) -> None:
+    calls = [{"id": "1", "type": "function", "function": {"name": "sk-CANARY", "arguments": "{bad"}}]
+
+    async def main() -> None:
+        async with Runtime.open(project=str(machine.project), watch=False) as metier:
+            await metier.handle(calls)
+
+    anyio.run(main)
+    assert "CANARY" not in machine.metier("audit", "tail", "--json").stdout

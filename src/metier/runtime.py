@@ -149,8 +149,9 @@ class Runtime:
         self._seen = seen
         self._principal = principal
         self._tasks = tasks
+        self._closed = False
         self._tools: Mapping[str, Tool] = {READ_SKILL.name: READ_SKILL}
-        self._recorder = Recorder(state.log)
+        self._recorder = Recorder(state.log, tools=self._tools.keys())
 
     @classmethod
     @asynccontextmanager
@@ -261,6 +262,13 @@ class Runtime:
             finally:
                 ended.set()
 
+        if self._closed:
+            return Refused(
+                call_id=call.id,
+                code="setup_unusable",
+                reasons=("this runtime is closed",),
+                remedy="Open another",
+            )
         self._tasks.start_soon(work)
         try:
             await ended.wait()
@@ -289,7 +297,10 @@ class Runtime:
             await self.reload()
 
     async def _follow(self) -> None:
-        async for _ in changes(lambda: self._seen.catalog.folders()):
+        async def stale() -> bool:
+            return await to_thread.run_sync(self._state.is_stale, self._seen)
+
+        async for _ in changes(lambda: self._seen.catalog.folders(), stale):
             try:
                 await self.reload()
             except (MetierError, OSError) as error:
@@ -329,7 +340,10 @@ async def _opened(
             runtime = Runtime(state, seen, agent, tasks)
             if watch:
                 tasks.start_soon(runtime._follow)  # pyright: ignore[reportPrivateUsage]
-            yield runtime
+            try:
+                yield runtime
+            finally:
+                runtime._closed = True  # pyright: ignore[reportPrivateUsage]
             tasks.cancel_scope.cancel()
     except BaseExceptionGroup as group:
         if len(group.exceptions) == 1:

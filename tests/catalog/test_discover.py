@@ -345,7 +345,12 @@ def test_sup_17_a_folder_loop_ends_and_is_reported(machine: Machine) -> None:
     write_skill(machine.skills / "good")
     (machine.skills / "group").mkdir()
     (machine.skills / "group/again").symlink_to(machine.skills)
-    assert shown(machine.catalog()) == {"good": "usable"}
+    (machine.skills / "self").symlink_to(".")
+    catalog = machine.catalog()
+    assert shown(catalog) == {"good": "usable"}
+    assert len([note for note in catalog.notes if note.problem.code == "loop"]) == 2
+    assert "a loop" in machine.metier("skills", "check").stdout
+    assert "a loop" in machine.metier("skills", "lint", str(machine.skills)).stderr
 
 
 def test_sup_17_ten_thousand_nested_folders_end_at_the_depth_limit(machine: Machine) -> None:

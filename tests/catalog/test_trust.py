@@ -219,3 +219,19 @@ def test_a_parent_folder_swapped_for_a_link_is_not_followed(machine: Machine) ->
         )
     assert held.broken
     assert held.bytes is None
+
+
+def test_a_project_skill_that_is_switched_off_takes_no_name_from_a_trusted_one_either(
+    machine: Machine,
+) -> None:
+    machine.state.mkdir(mode=0o700, exist_ok=True)
+    (machine.state / "metier.toml").write_text(
+        "[skills.entries.weather]\nenabled = false\n", encoding="utf-8"
+    )
+    write_skill(
+        machine.project / "skills/a", "writing-skills", metadata='{"openclaw": {"skillKey": "weather"}}'
+    )
+    write_skill(
+        machine.project / "skills/b", "wr1ting-skills", metadata='{"openclaw": {"skillKey": "weather"}}'
+    )
+    assert status(machine, "writing-skills") == "usable"

@@ -215,8 +215,6 @@ def test_lint_has_its_stable_fields_for_every_file_and_looks_at_no_trust(machine
 def test_lint_takes_a_single_file_and_says_when_there_is_none(machine: Machine) -> None:
     skill = write_skill(machine.top / "one")
     assert machine.json("skills", "lint", str(skill / "SKILL.md"), "--json")[0]["status"] == "usable"
-    assert "There is no" in machine.metier("skills", "lint", "nowhere", check=2).stderr
-    assert "no folder nowhere" in machine.metier("--root", "nowhere", "skills", "list", check=5).stderr
 
 
 def test_lint_gives_the_digest_that_trust_binds(machine: Machine) -> None:
@@ -650,3 +648,22 @@ def test_aud_16_control_with_full_payloads_it_is(machine: Machine) -> None:
     machine.metier("call", "read_skill", '{"name": "CANARY-7f3a"}', check=3)
     written = b"".join(path.read_bytes() for path in machine.state.rglob("*") if path.is_file())
     assert b"CANARY-7f3a" in written
+
+
+def test_a_missing_folder_is_said_and_the_other_skills_load(machine: Machine) -> None:
+    write_skill(machine.top / "there/one")
+    done = machine.metier("--root", "nowhere", "--root", str(machine.top / "there"), "skills", "list")
+    assert "there is no folder nowhere" in done.stderr
+    assert "✓ one" in done.stdout
+    machine.state.mkdir(mode=0o700, exist_ok=True)
+    (machine.state / "metier.toml").write_text('[skills]\nroots = ["/not/there"]\n', encoding="utf-8")
+    assert "there is no folder /not/there" in machine.metier("skills", "list").stderr
+    done = machine.metier("skills", "lint", "nowhere", str(machine.top / "there"), "--json", check=1)
+    assert [each["name"] for each in json.loads(done.stdout)] == ["one"]
+    assert "nowhere" in done.stderr
+
+
+def test_one_body_never_breaks_the_prompt_of_all(machine: Machine) -> None:
+    write_skill(machine.skills / "good", body="Fine.")
+    write_skill(machine.skills / "odd", body="x &#" + "1" * 5_000 + "; y\n# " + "\ufdfa" * 100_000)
+    assert "## good" in machine.metier("prompt", "--full").stdout

@@ -139,3 +139,14 @@ def test_a_number_is_a_number_however_its_key_is_written(line: str) -> None:
     for written, expected in (("012", "12"), ("'012'", "012"), ("-1e400", "-Infinity")):
         data = f"---\n{line.format(written)}\n---\n".encode()
         assert read(data).text("description") == expected
+
+
+@pytest.mark.parametrize("line", ["---x: 1", "----", "--- x", "---#", "---\u00b7"])
+def test_parse_01_a_fence_counts_only_on_a_line_of_its_own(line: str) -> None:
+    data = f"---\nname: a\ndescription: |\n  b\n{line}\nmore: c\n---\nbody\n".encode()
+    assert body(data) == "body"
+
+
+def test_parse_01_control_splitting_at_the_first_three_hyphens_cuts_the_frontmatter() -> None:
+    text = "---\nname: a\ndescription: one --- two\n---\nbody\n"
+    assert text.split("---", 2)[1] == "\nname: a\ndescription: one "

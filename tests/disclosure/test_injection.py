@@ -278,7 +278,8 @@ def test_inj_01_a_separator_of_the_operator_cannot_be_forged_either() -> None:
     ],
 )
 def test_a_hostile_line_costs_linear_time(line: str) -> None:
-    assert f"\n{line}\n" in inject("p", [page("evil", f"a\n{line}\nb")])
+    shown = inject("p", [page("evil", f"a\n{line}\nb")])
+    assert f"\n{line}\n" in shown.replace("\n\\* ", "\n* ")  # thousands of stars in a row pass for a rule
 
 
 @pytest.mark.parametrize("bad", [{"separator": "---"}, {"separator": ""}, {"max_skills": -1}])

@@ -33,10 +33,6 @@ _SOURCES: Final[dict[RootKind, Source]] = {
 }
 
 
-_WAITING: Final = ("pending_approval", "broken")
-"""Not vouched for by anybody."""
-
-
 @final
 class Listed(Struct, frozen=True, kw_only=True, gc=False):
     """One skill folder, and what became of it."""
@@ -51,6 +47,8 @@ class Listed(Struct, frozen=True, kw_only=True, gc=False):
     shadowed_by: str = ""
     """Folder of the skill that has this name already, or that this is a link to."""
     signature: Signature | None = None
+    vouched: bool = True
+    """Whether the operator, or the release, vouches for it; also said of one that is switched off."""
 
     @property
     def shown(self) -> Shown:
@@ -156,7 +154,7 @@ class _Places:
             self._take(each, alike)
             return
         holder = self.listed[index]
-        if holder.shown in _WAITING and each.shown not in _WAITING:
+        if each.vouched and not holder.vouched:
             del self.by_name[holder.name]
             self.listed[index] = _lost(holder, each)
             self._take(each, alike)
@@ -236,10 +234,6 @@ class _Judge:
         self._bound = frozenset(name for name, _ in trusts.trusted)
 
     def __call__(self, each: Listed, skill: Skill) -> Listed:
-        if off := self._switched_off(skill, each.root):
-            return msgspec.structs.replace(
-                each, skill=msgspec.structs.replace(skill, status="disabled", why=off)
-            )
         stand = standing(
             root=each.root,
             folder=each.folder,
@@ -249,6 +243,11 @@ class _Judge:
             bound=self._bound,
             thorough=self._thorough,
         )
+        if stand.status != "active":
+            each = msgspec.structs.replace(each, vouched=False)
+        if off := self._switched_off(skill, each.root):
+            skill = msgspec.structs.replace(skill, status="disabled", why=off)
+            return msgspec.structs.replace(each, skill=skill)
         if stand is not UNBOUND:
             skill = msgspec.structs.replace(skill, status=stand.status, why=stand.why, digest=stand.digest)
             each = msgspec.structs.replace(each, skill=skill)

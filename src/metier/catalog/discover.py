@@ -178,7 +178,9 @@ def _entry(entry: os.DirEntry[str]) -> str | Found | Noted | None:
         return None
     if entry.is_symlink():
         shown = spelled(entry.path)
-        return Found(shown, MANIFEST, None, None, _link(entry.path)) if _leads_to_skill(entry.path) else None
+        if _leads_to_skill(entry.path):
+            return Found(shown, MANIFEST, None, None, _link(entry.path))
+        return Noted(shown, passed_over(entry.path)) if entry.is_dir() else None
     if not entry.is_dir(follow_symlinks=False):
         return None
     if (shown := spelled(entry.path)) != entry.path:
@@ -231,6 +233,15 @@ def _link(path: str) -> Diagnostic:
         "link",
         f"this folder is a symbolic link to {spelled(os.path.realpath(path))}; add the folder it points to as a root of its own",
     )
+
+
+def passed_over(path: str) -> Diagnostic:
+    """What to say of a link to a folder: it is never followed, and one that leads back to itself would never end."""
+    target = os.path.realpath(path)
+    if os.path.abspath(path).startswith(target.rstrip(os.sep) + os.sep):
+        return _warning("loop", f"this link leads back to {spelled(target)}, a loop; it is not followed")
+    message = f"this link leads to {spelled(target)}; links are not followed"
+    return Diagnostic(code="link_passed_over", severity="info", message=message)
 
 
 def _warning(code: str, message: str) -> Diagnostic:

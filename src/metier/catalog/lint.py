@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, final
 from msgspec import Struct
 
 from metier.catalog.bundle import measure
-from metier.catalog.discover import Noted
+from metier.catalog.discover import Noted, passed_over
 from metier.catalog.requirements import Environment, check
 from metier.dialects.frontmatter import MAX_BYTES
 from metier.dialects.skill_md import compile_skill
@@ -95,6 +95,9 @@ def _broken(path: str, name: str, problem: Diagnostic) -> Linted:
 
 def _manifests(path: str) -> Iterator[str | Noted]:
     """Paths of manifests below `path`, and folders that could not be searched."""
+    if not os.path.lexists(path):
+        yield _noted(path, "missing", "there is no such file or folder")
+        return
     if not os.path.isdir(path):
         yield path
         return
@@ -113,6 +116,8 @@ def _manifests(path: str) -> Iterator[str | Noted]:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 below.append((entry.path, depth + 1))
+            elif entry.is_symlink() and entry.is_dir():
+                yield Noted(spelled(entry.path), passed_over(entry.path))
             elif entry.name.lower() == "skill.md":
                 yield entry.path
         if below and depth >= MAX_DEPTH:

@@ -5,7 +5,7 @@ leads the watch nowhere.
 """
 
 import os
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Final
 
 import anyio
@@ -16,11 +16,14 @@ LOOK_MS: Final = 500
 """How often folders that are not there yet are looked for."""
 
 
-async def changes(folders: Callable[[], Sequence[str]]) -> AsyncGenerator[None]:
+async def changes(
+    folders: Callable[[], Sequence[str]], stale: Callable[[], Awaitable[bool]]
+) -> AsyncGenerator[None]:
     """One item for every burst of changes in `folders`, until the caller is cancelled.
 
     Args:
         folders: what to watch, asked again after every item: a change may bring new folders.
+        stale: whether something else changed that counts; asked twice a second.
     """
     from watchfiles import awatch  # pyright: ignore[reportUnknownVariableType]  its filter is loosely typed
 
@@ -30,7 +33,7 @@ async def changes(folders: Callable[[], Sequence[str]]) -> AsyncGenerator[None]:
         there = _there(wanted)
         if not there:
             await anyio.sleep(LOOK_MS / 1000)
-            if _there(wanted):
+            if _there(wanted) or await stale():
                 yield
             continue
         fresh = True  # what changed between the last look and the start of this watch was reported to nobody
@@ -45,7 +48,7 @@ async def changes(folders: Callable[[], Sequence[str]]) -> AsyncGenerator[None]:
                 force_polling=polling,
                 recursive=False,
             ):
-                if found or fresh or _there(wanted) != there:
+                if found or fresh or _there(wanted) != there or await stale():
                     yield
                 fresh = False
                 if list(folders()) != wanted or _there(wanted) != there:
@@ -59,5 +62,5 @@ async def changes(folders: Callable[[], Sequence[str]]) -> AsyncGenerator[None]:
 
 
 def _there(folders: Sequence[str]) -> list[str]:
-    """The folders that exist: stats, far too quick to leave the loop for."""
-    return [folder for folder in folders if os.path.isdir(folder)]
+    """The folders that can be watched: stats, far too quick to leave the loop for."""
+    return [folder for folder in folders if os.path.isdir(folder) and os.access(folder, os.R_OK | os.X_OK)]

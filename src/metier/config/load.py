@@ -83,9 +83,6 @@ def load(
         os.path.join(user, ".openclaw", "openclaw.json"),
     )
     own = _operators_file(files[0], required=config is not None)
-    for root in roots:
-        if not os.path.isdir(root):
-            raise ConfigError(f"there is no folder {root} to look for skills in", remedy="Check its name")
     theirs = _projects_file(files[1], own_path=files[0])
     foreign = openclaw.read(files[2])
     found, passed_over = places.roots(

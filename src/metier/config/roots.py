@@ -50,6 +50,11 @@ def roots(
     inside = os.path.realpath(project).rstrip(os.sep) + os.sep
     found: dict[str, Root] = {}
     warnings: list[str] = []
+    warnings.extend(
+        f"there is no folder {path} to look for skills in"
+        for path in (*named, *own)
+        if not os.path.isdir(path)
+    )
     for path, kind, trusted in places:
         real = os.path.realpath(path)
         problem = ""

@@ -9,12 +9,14 @@ one that our headings have. Every other line stays as it was written.
 import re
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final, final
 
 from msgspec import Struct
 
-from metier.disclosure.looks import key, keys, plain
+from metier.disclosure.looks import key, keys, plain, unmarked
 
+LONGEST: Final = 4_000
 LEVEL: Final = 2
 """The level of the heading that Metier puts over a skill."""
 
@@ -81,10 +83,13 @@ class Forgery(Struct, frozen=True):
 
 
 def _seen(line: str) -> str:
+    """A line as a reader sees it, as far as it could be one of ours: none of those is longer than a few hundred."""
+    line = unmarked(line)[:LONGEST]
     if "&" in line:
         from html import unescape  # few lines need it
 
-        line = unescape(line)
+        with suppress(ValueError):  # a number of more digits than Python reads
+            line = unescape(line)
     return plain(line.expandtabs(4)).translate(_HASHES)
 
 

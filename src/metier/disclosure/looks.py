@@ -21,10 +21,11 @@ def plain(text: str) -> str:
     if text.isascii():
         return text.lower()
     # Marks go first: normalizing sorts a long run of them, in time that grows with its square.
-    return _unmarked(normalize("NFKD", _unmarked(text))).casefold()
+    return unmarked(normalize("NFKD", unmarked(text))).casefold()
 
 
-def _unmarked(text: str) -> str:
+def unmarked(text: str) -> str:
+    """`text` without marks over letters and without what cannot be seen."""
     return "".join(c for c in text if c.isascii() or category(c) not in ("Mn", "Me", "Cf"))
 
 

@@ -70,6 +70,10 @@ def check(value: Json) -> None:
                     raise ValueError(f"number {item!r} is beyond ±(2^53-1)")
                 case int() | float():
                     pass
+        if len(below) > MAX_BYTES:
+            raise ValueError(
+                f"more than {MAX_BYTES:,} values"
+            )  # a list that holds itself doubles at every level
         level = below
     raise ValueError(f"more than {MAX_DEPTH} levels deep")
 

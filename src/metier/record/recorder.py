@@ -1,5 +1,6 @@
 """The record as the pipeline uses it: asynchronous, and speaking of calls. A refusal that cannot be recorded stands."""
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final, assert_never, final
 
 from anyio import to_thread
@@ -25,8 +26,10 @@ the chain cannot."""
 class Recorder:
     """Writes what happens to calls. Each method returns only after the record is on the disk."""
 
-    def __init__(self, log: AuditLog) -> None:
+    def __init__(self, log: AuditLog, *, tools: Collection[str]) -> None:
+        """`tools` are the names that exist; another name is something a caller wrote."""
         self._log = log
+        self._tools = tools
 
     async def refused(self, call: Call, outcome: Refused | Pending) -> Refused | Pending:
         """Record that nothing ran. When even that cannot be recorded the answer is still no, and says so."""
@@ -66,18 +69,18 @@ class Recorder:
 
     def _refused(self, call: Call, outcome: Refused | Pending) -> None:
         payloads: dict[str, Json] = {"arguments": _storable(call.arguments)}
-        if isinstance(outcome, Pending):
-            self._log.note("skill_approval_queued", _act(call), reasons=outcome.reasons, payloads=payloads)
-            return
-        if outcome.code not in _QUOTES_INPUT:
-            self._log.refused(_act(call), code=outcome.code, reasons=outcome.reasons, payloads=payloads)
-            return
-        payloads["reasons"] = _storable(list(outcome.reasons))
-        if outcome.code == "unknown_tool":
+        known = call.tool in self._tools
+        if not known:
             payloads["tool"] = _storable(call.tool)
-        act = _act(call, tool="" if outcome.code == "unknown_tool" else call.tool)
-        words = outcome.code.replace("_", " ")
-        self._log.refused(act, code=outcome.code, reasons=(words,), payloads=payloads)
+        act = _act(call, tool=call.tool if known else "")
+        if isinstance(outcome, Pending):
+            self._log.note("skill_approval_queued", act, reasons=outcome.reasons, payloads=payloads)
+            return
+        reasons = outcome.reasons
+        if outcome.code in _QUOTES_INPUT:
+            payloads["reasons"] = _storable(list(reasons))
+            reasons = (outcome.code.replace("_", " "),)
+        self._log.refused(act, code=outcome.code, reasons=reasons, payloads=payloads)
 
     def _intent(self, approved: ApprovedCall) -> int | IntentDenied:
         valid, found = approved.authorized.valid, approved.authorized.bytes
@@ -126,12 +129,12 @@ def _still_trusted(skill: Skill, found: Bytes) -> "Check | None":
     return check
 
 
-def _act(call: Call, *, tool: str | None = None, skill: str = "", skill_digest: str = "") -> Act:
+def _act(call: Call, *, tool: str, skill: str = "", skill_digest: str = "") -> Act:
     return Act(
         principal=call.principal.id,
         call_id=call.id,
         on_behalf_of=call.principal.on_behalf_of or "",
-        tool=call.tool if tool is None else tool,
+        tool=tool,
         skill=skill,
         skill_digest=skill_digest,
     )

@@ -86,7 +86,9 @@ class _Walk:
 
     def run(self, expected: tuple[int, str] | None) -> None:
         payloads = Payloads(self.connection)
-        rows = self.connection.execute("SELECT seq, body, hash FROM audit ORDER BY seq")
+        rows = self.connection.execute(
+            "SELECT seq, iif(typeof(body) = 'blob', body, 0), iif(typeof(hash) = 'blob', hash, 0) FROM audit ORDER BY seq"
+        )
         for seq, body, stored in rows:
             if self.until is not None and seq > self.until:
                 break

@@ -1,7 +1,5 @@
 """`metier skills lint`."""
 
-import os
-
 import click
 import msgspec
 
@@ -22,9 +20,6 @@ def lint_command(ctx: click.Context, paths: tuple[str, ...], as_json: bool) -> N
 
     Exit status 1 when one is broken.
     """
-    for path in paths:
-        if not os.path.lexists(path):
-            raise click.UsageError(f"There is no {one_line(path)!r}.")
     results: list[Linted] = []
     notes: list[Noted] = []
     for each in lint(paths, environment_here(settings_of(ctx))):
@@ -42,7 +37,8 @@ def lint_command(ctx: click.Context, paths: tuple[str, ...], as_json: bool) -> N
         click.echo(f"{len(results)} skills: {words_}." if results else "No SKILL.md found.", err=True)
     for note in notes:
         click.echo(f"! {one_line(note.folder, 300)}\n    {words.finding(note.problem)}", err=True)
-    if notes or any(each.status == "broken" for each in results):
+    unsearched = any(note.problem.severity == "error" for note in notes)
+    if unsearched or any(each.status == "broken" for each in results):
         ctx.exit(exits.PROBLEM)
 
 
