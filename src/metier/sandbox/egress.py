@@ -1,0 +1,256 @@
+"""The one way out for a skill: granted hosts, public addresses, bounded sizes and times, masked secrets.
+
+An `Egress` is made for one call and closed with it. Each request ends as a value: an `Answer`, a `Denied`, a
+`Violation` or a `Failed`; nothing that a skill, a server or a name server does raises. There is no argument that
+switches a check off. Environment variables for proxies, netrc files and cookies play no part.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from random import SystemRandom
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Literal, Self, final
+
+import anyio
+from msgspec.structs import replace
+
+from metier.sandbox.address import why_closed, why_closed_name
+from metier.sandbox.egress_limits import EgressLimits
+from metier.sandbox.grants import read_grants
+from metier.sandbox.headers import IDEMPOTENT, METHODS, Lines, check_lines, fit_value
+from metier.sandbox.hop import Hop, location, next_hop
+from metier.sandbox.reply import Answer, Denied, Failed, Reply, Violation
+from metier.sandbox.secret import SHORTEST, Mask, SecretRef
+from metier.sandbox.url import BadUrl, Url, read_url
+
+if TYPE_CHECKING:
+    from metier.sandbox.exchange import Exchange
+    from metier.sandbox.pinned import Connect, Pins, Resolver
+
+_WORTH_ANOTHER_TRY: Final = frozenset({502, 503, 504})
+_NOTHING_SENT: Final = frozenset({"lookup_failed", "connect_failed"})
+_MAYBE_SENT: Final = frozenset({"disconnected"})
+_RANDOM: Final = SystemRandom()
+
+
+def _no_secrets(_name: str) -> str | None:
+    return None
+
+
+@final
+class Egress:
+    """`async with Egress(hosts=…) as egress: reply = await egress.request("GET", "https://…")`."""
+
+    def __init__(
+        self,
+        *,
+        hosts: frozenset[str],
+        denied: frozenset[str] = frozenset(),
+        limits: EgressLimits | None = None,
+        reveal: Callable[[str], str | None] = _no_secrets,
+        extra_roots: str = "",
+        resolver: "Resolver | None" = None,
+        connect: "Connect | None" = None,
+    ) -> None:
+        """`hosts` are grants as `metier.sandbox.grants` reads them; one that cannot be read is a ConfigError.
+
+        `reveal` gives the value of a secret this skill may use, by name, or None. `connect` is for the tests of
+        this room, which have no public server: it says where an address is dialled after it passed every check.
+        """
+        self._grants = read_grants(hosts, denied)
+        self._limits = limits or EgressLimits()
+        self._reveal = reveal
+        self._extra_roots = extra_roots
+        self._resolver = resolver
+        self._connect: Connect | None = connect
+        self._mask = Mask()
+        self._open: tuple[Pins, Exchange] | None = None
+
+    async def __aenter__(self) -> Self:
+        # Only who really goes out pays for the HTTP library.
+        from metier.sandbox.exchange import Exchange
+        from metier.sandbox.pinned import Pins, system_resolver
+
+        pins = Pins(self._resolver or system_resolver, seconds=self._limits.connect_seconds)
+        exchange = Exchange(pins, self._limits, extra_roots=self._extra_roots, connect=self._connect)
+        self._open = (pins, exchange)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._open is not None:
+            _, exchange = self._open
+            self._open = None
+            with anyio.CancelScope(shield=True):
+                await exchange.close()
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        secrets: Mapping[str, SecretRef] | None = None,
+    ) -> Reply:
+        """Send one request, follow its redirects, and say how it ended.
+
+        `secrets` are header lines whose values are put in on the way out; they go over https only.
+        """
+        began = time.monotonic()
+        reply: Reply = Failed(
+            code="timed_out",
+            message=f"It took longer than {self._limits.total_seconds:g} seconds altogether",
+        )
+        with anyio.move_on_after(self._limits.total_seconds):
+            hop = self._prepare(method, url, headers or {}, body, secrets or {})
+            reply = await self._follow(hop) if isinstance(hop, Hop) else hop
+        if isinstance(reply, Answer):
+            reply = replace(reply, timing=replace(reply.timing, total=time.monotonic() - began))
+        return self._masked(reply)
+
+    def _prepare(
+        self,
+        method: str,
+        text: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        secrets: Mapping[str, SecretRef],
+    ) -> Hop | Reply:
+        url = self._admit(text, "request")
+        if not isinstance(url, Url):
+            return url
+        if method not in METHODS:
+            return _invalid(f"{method[:32]!r} is not one of {', '.join(sorted(METHODS))}")
+        problem = check_lines(headers, secrets, self._limits)
+        if problem is not None:
+            return _invalid(problem)
+        if len(body) > self._limits.upload_bytes:
+            return Failed(
+                code="too_large",
+                message=f"The body has {len(body)} bytes; at most {self._limits.upload_bytes} are sent",
+            )
+        if secrets and url.scheme != "https":
+            return _invalid(f"secrets are sent over https only, not to {url.origin}")
+        lines = self._reveal_all(secrets)
+        if isinstance(lines, Failed):
+            return lines
+        return Hop(method=method, url=url, lines=[*headers.items(), *lines], body=body)
+
+    def _reveal_all(self, secrets: Mapping[str, SecretRef]) -> Lines | Failed:
+        lines: Lines = []
+        for line, secret in secrets.items():
+            value = self._reveal(secret.name)
+            if value is None:
+                return _no_secret(secret, "there is none of that name for this skill")
+            if len(value) < SHORTEST:
+                return _no_secret(secret, f"it is shorter than {SHORTEST} characters and could not be masked")
+            self._mask.add(value)
+            if not fit_value(secret.before.lstrip() + value) or not value.isascii():
+                return _no_secret(secret, "it holds a character that cannot stand in a header line")
+            lines.append((line, secret.before + value))
+        return lines
+
+    def _admit(self, text: str, cause: Literal["request", "redirect"]) -> Url | Denied | Violation | Failed:
+        """Whether a URL may be asked for, before any name is looked up."""
+        url = read_url(text)
+        if isinstance(url, BadUrl):
+            closed = why_closed(url.address) if url.address else None
+            if closed is None:
+                code = "invalid_url" if cause == "request" else "redirect_refused"
+                shown = self._mask.text(text)[:200]  # masked first: a cut would hide a secret from the mask
+                return Failed(code=code, message=f"The URL {shown!r} is refused: {url.why}")
+            return _violation(url.address, url.address, closed, cause)
+        closed = why_closed(url.address) if url.address else why_closed_name(url.host)
+        if closed is not None:
+            return _violation(url.host, url.address, closed, cause)
+        if not self._grants.allow(url):
+            grant = url.place if url.scheme == "https" else url.origin
+            return Denied(
+                origin=url.origin,
+                message=f"{url.origin} is not granted; grant the host {grant!r} if the skill should reach it",
+                cause=cause,
+            )
+        return url
+
+    async def _follow(self, hop: Hop) -> Reply:
+        lookup = 0.0
+        for redirects in range(self._limits.redirects + 1):
+            reply, spent = await self._try(hop)
+            lookup += spent
+            if not isinstance(reply, Answer):
+                return reply
+            there = location(hop, reply)
+            if there is None:
+                return replace(reply, redirects=redirects, timing=replace(reply.timing, lookup=lookup))
+            url = self._admit(there, "redirect")
+            following = next_hop(hop, reply.status, url) if isinstance(url, Url) else url
+            if not isinstance(following, Hop):
+                return following
+            hop = following
+        return Failed(
+            code="too_many_redirects",
+            message=f"There were more than {self._limits.redirects} redirects, the last from {hop.url.origin}",
+        )
+
+    async def _try(self, hop: Hop) -> tuple[Answer | Violation | Failed, float]:
+        """Send `hop`, again if that promises something, always to the addresses that were checked first."""
+        if self._open is None:
+            raise RuntimeError("an Egress is used inside `async with`")
+        pins, exchange = self._open
+        lookup = 0.0
+        for attempt in range(self._limits.retries + 1):
+            if attempt:
+                await anyio.sleep(_RANDOM.uniform(0, self._limits.backoff_seconds * 2 ** (attempt - 1)))
+            began = time.monotonic()
+            pinned = await pins.pin(hop.url)
+            lookup += time.monotonic() - began
+            if isinstance(pinned, Violation):
+                return pinned, lookup
+            reply = pinned if isinstance(pinned, Failed) else await exchange.send(hop)
+            if isinstance(reply, Answer):
+                reply = replace(reply, attempts=attempt + 1)
+            if attempt == self._limits.retries or not _worth_another_try(hop, reply):
+                return reply, lookup
+        raise AssertionError("the loop returns")
+
+    def _masked(self, reply: Reply) -> Reply:
+        """The only way a reply leaves: without the secrets it may echo."""
+        hide = self._mask.text
+        match reply:
+            case Answer():
+                return replace(
+                    reply,
+                    headers=tuple((hide(name), hide(value)) for name, value in reply.headers),
+                    body=self._mask.data(reply.body, truncated=reply.truncated),
+                    url=hide(reply.url),
+                )
+            case Denied():
+                return replace(reply, origin=hide(reply.origin), message=hide(reply.message))
+            case Violation():
+                return replace(reply, host=hide(reply.host), message=hide(reply.message))
+            case Failed():
+                return replace(reply, message=hide(reply.message))
+
+
+def _worth_another_try(hop: Hop, reply: Answer | Failed) -> bool:
+    if isinstance(reply, Failed):
+        return reply.code in _NOTHING_SENT or (reply.code in _MAYBE_SENT and hop.method in IDEMPOTENT)
+    # A server that says when to come back is better asked then than now.
+    told_when = any(name == "retry-after" for name, _ in reply.headers)
+    return reply.status in _WORTH_ANOTHER_TRY and hop.method in IDEMPOTENT and not told_when
+
+
+def _invalid(why: str) -> Failed:
+    return Failed(code="invalid_request", message=f"The request is refused: {why}")
+
+
+def _no_secret(secret: SecretRef, why: str) -> Failed:
+    return Failed(code="secret_unavailable", message=f"The secret {secret.name!r} is not sent: {why}")
+
+
+def _violation(host: str, address: str, why: str, cause: Literal["request", "redirect"]) -> Violation:
+    return Violation(
+        host=host, address=address, message=f"{host} is {why}; no skill may connect to it", cause=cause
+    )
