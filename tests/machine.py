@@ -109,5 +109,18 @@ class Machine:
             assert done.returncode == check, (done.returncode, done.stdout, done.stderr)
         return done
 
+    def shell(self, line: str) -> subprocess.CompletedProcess[str]:
+        """Run a line of shell in the project, with `metier` on the path."""
+        return subprocess.run(
+            ["sh", "-c", line],
+            cwd=self.project,
+            env={**self.environ, "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            stdin=subprocess.DEVNULL,
+            timeout=60,
+        )
+
     def json(self, *args: str, check: int | None = 0) -> Any:
         return json.loads(self.metier(*args, check=check).stdout)

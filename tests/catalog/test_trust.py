@@ -178,12 +178,16 @@ def test_a_project_skill_that_is_not_trusted_takes_no_name_from_one_that_is(mach
     assert (found.root.kind, found.shown) == ("bundled", "usable")
     states = {each.folder.rsplit("/", 1)[1]: each.shown for each in machine.catalog().listed}
     assert (states["a"], states["b"]) == ("shadowed", "broken")
-    (machine.project / "skills/a").rename(machine.project / "skills/c")
-    write_skill(machine.project / "skills/c", "mine")
+
+
+def test_a_project_skill_that_is_trusted_takes_the_name_its_place_gives_it(machine: Machine) -> None:
+    ours = write_skill(machine.project / "skills/a", "mine", description="ours")
     assert trust(machine, "mine")
-    write_skill(machine.state / "skills/late", "mine")
-    late = machine.catalog().get("mine")
-    assert late is not None
+    later = write_skill(machine.top / "extra/b", "mine", description="theirs")
+    (machine.state / "metier.toml").write_text(f'[skills]\nroots = ["{later.parent}"]\n', encoding="utf-8")
+    found = machine.catalog().get("mine")
+    assert found is not None
+    assert (found.folder, found.shown) == (str(ours), "usable")
 
 
 def test_a_skill_renamed_in_its_folder_is_shown_as_changed_and_can_be_trusted(machine: Machine) -> None:

@@ -445,14 +445,7 @@ def test_configuration_mistakes_are_named_with_a_way_out(machine: Machine) -> No
 def test_a_broken_pipe_is_no_error(machine: Machine) -> None:
     for number in range(300):
         write_skill(machine.skills / f"skill-{number}", description="words " * 100)
-    metier = Path(sys.executable).with_name("metier")
-    done = subprocess.run(
-        ["sh", "-c", f"{metier} skills list 2>errors | head -1; cat errors"],
-        env={**machine.environ, "PATH": os.environ["PATH"]},
-        cwd=machine.project,
-        capture_output=True,
-        text=True,
-    )
+    done = machine.shell("metier skills list 2>errors | head -1; cat errors")
     assert "Traceback" not in done.stdout
     assert "BrokenPipe" not in done.stdout
 
@@ -570,43 +563,21 @@ def test_check_looks_at_every_file_and_agrees_with_the_gate(machine: Machine) ->
 
 
 def test_a_working_directory_that_is_gone_is_said(machine: Machine) -> None:
-    metier = Path(sys.executable).with_name("metier")
-    done = subprocess.run(
-        ["sh", "-c", f"mkdir gone; cd gone; rmdir ../gone; {metier} skills list"],
-        env={**machine.environ, "PATH": "/usr/bin:/bin"},
-        cwd=machine.project,
-        capture_output=True,
-        text=True,
-    )
+    done = machine.shell("mkdir gone; cd gone; rmdir ../gone; metier skills list")
     assert done.returncode == 5
     assert "the working directory is gone" in done.stderr
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
 def test_closed_streams_are_no_fault(machine: Machine, closed: str) -> None:
-    metier = Path(sys.executable).with_name("metier")
     for command in ("skills list", "call read_skill -"):
-        done = subprocess.run(
-            ["sh", "-c", f"{metier} {command} {closed}"],
-            env={**machine.environ, "PATH": "/usr/bin:/bin"},
-            cwd=machine.project,
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-        )
+        done = machine.shell(f"metier {command} {closed}")
         assert done.returncode in (0, 2), (command, done)
         assert "internal error" not in done.stderr
 
 
 def test_output_that_cannot_be_written_is_said(machine: Machine) -> None:
-    metier = Path(sys.executable).with_name("metier")
-    done = subprocess.run(
-        ["sh", "-c", f"{metier} skills list > /dev/full"],
-        env={**machine.environ, "PATH": "/usr/bin:/bin"},
-        cwd=machine.project,
-        capture_output=True,
-        text=True,
-    )
+    done = machine.shell("metier skills list > /dev/full")
     assert done.returncode == 5
     assert "could not be written" in done.stderr
 
