@@ -191,7 +191,20 @@ def _alternatives(names: Iterable[str]) -> x509.SubjectAlternativeName:
 def _certificate(
     subject: Any, issuer: Any, public: Any, signer: Any, days: int, extra: Any
 ) -> x509.Certificate:
+    """With everything that Python 3.13, which checks strictly, expects of a real one."""
     now = datetime.datetime.now(datetime.UTC)
+    authority = isinstance(extra, x509.BasicConstraints)
+    usage = x509.KeyUsage(
+        digital_signature=not authority,
+        key_cert_sign=authority,
+        crl_sign=authority,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -200,7 +213,12 @@ def _certificate(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(days=60))
         .not_valid_after(now + datetime.timedelta(days=days))
-        .add_extension(extra, critical=isinstance(extra, x509.BasicConstraints))
+        .add_extension(extra, critical=authority)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
+        )
         .sign(signer, hashes.SHA256())
     )
 

@@ -142,7 +142,8 @@ def test_net_03_a_mapped_address_is_as_closed_as_the_one_inside(listen: Callable
     for host in ("::ffff:127.0.0.1", "::ffff:7f00:1", "0:0:0:0:0:ffff:7f00:1", "::FFFF:7F00:0001"):
         (reply,) = ask_all([f"http://[{host}]:{listener.port}/"])
         assert isinstance(reply, Violation)
-        assert reply.address == "::ffff:7f00:1"
+        # Python 3.13 writes it with dots, those before it do not.
+        assert ipaddress.ip_address(reply.address) == ipaddress.ip_address("::ffff:7f00:1")
         assert reply.cause == "request"
     assert listener.connections == 0
     assert httpx2.get(f"http://[::ffff:127.0.0.1]:{listener.port}/", trust_env=False).text == "hello"
