@@ -17,9 +17,10 @@ from machine import Machine, write_skill
 from metier.catalog.bundle import BundleStore
 from metier.catalog.hold import bind, declared_by, hold
 from metier.errors import BundleError, StateError
+from metier.execute import Running, Workshop
 from metier.gate.situation import Situation, look
 from metier.model.call import ApprovedCall, Call, Principal, ValidCall
-from metier.model.entry import Command, Operation
+from metier.model.entry import InlineCode, Operation
 from metier.model.outcome import Completed, Failed, Outcome, Refused
 from metier.model.skill import Tool
 from metier.pipeline import House, run
@@ -44,7 +45,8 @@ POUR = Tool(
     risk="low",
     entry=Operation(module="tea", operation="pour"),
 )
-BOIL = structs.replace(POUR, name="boil", entry=Command(argv=("kettle",)))
+BOIL = structs.replace(POUR, name="boil", entry=InlineCode(language="python", source="result = 100"))
+STEEP = structs.replace(POUR, name="steep", entry=Operation(module="tea", operation="steep"))
 SPILL = structs.replace(POUR, name="spill", effect="act")
 
 
@@ -82,11 +84,12 @@ class Kitchen:
     @property
     def house(self) -> House:
         return House(
-            tools={each.name: each for each in (POUR, BOIL, SPILL)},
+            tools={each.name: each for each in (POUR, BOIL, STEEP, SPILL)},
             catalog=self.catalog,
             look=self.look,
             operations=self,
-            recorder=Recorder(self.log, tools=[each.name for each in (POUR, BOIL, SPILL)]),
+            recorder=Recorder(self.log, tools=[each.name for each in (POUR, BOIL, STEEP, SPILL)]),
+            workshop=Workshop(snapshot=self.bundles.open, running=Running()),
         )
 
     def call(self, tool: str = "pour", **arguments: Any) -> Outcome:
@@ -363,11 +366,19 @@ def test_any_other_error_inside_an_operation_is_a_failure_too_and_a_value(
     assert kitchen.ran == 1
 
 
-def test_an_entry_that_nothing_can_run_is_a_failure_and_is_recorded(kitchen: Kitchen) -> None:
-    outcome = kitchen.call("boil")
+def test_an_operation_that_no_module_offers_is_a_failure_and_is_recorded(kitchen: Kitchen) -> None:
+    outcome = kitchen.call("steep")
     assert isinstance(outcome, Failed)
-    assert (outcome.code, "'boil'" in outcome.message) == ("internal", True)
+    assert (outcome.code, "'steep'" in outcome.message) == ("internal", True)
     assert kitchen.events() == [("skill_execution_started", ""), ("skill_execution_error", "internal")]
+
+
+def test_an_entry_that_no_sandbox_can_run_is_refused_before_anything_is_announced(kitchen: Kitchen) -> None:
+    outcome = kitchen.call("boil")
+    assert isinstance(outcome, Refused)
+    assert outcome.code == "sandbox_unavailable"
+    assert "metier doctor" in outcome.remedy
+    assert kitchen.events() == [("skill_execution_blocked", "sandbox_unavailable")]
 
 
 @pytest.mark.parametrize("hinder", [closed, read_only, full])

@@ -1,34 +1,125 @@
-"""ApprovedCall → Outcome: finds what the call's entry names and runs it."""
+"""ApprovedCall → Outcome, in two halves around the record of the intent.
+
+`prepare` finds out, before anything is announced, what would run the call: an operation of ours, or a sandbox that keeps
+every promise the call needs, with the `Job` for it. What cannot be given is refused, and nothing ran. `execute` then runs
+it. A run that did what no skill may ever do disables its skill before its outcome is told, and ends the other runs of it.
+"""
 
 import logging
-from typing import Final
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from typing import Any, Final, TypeAlias, final
 
+import anyio
 from anyio import to_thread
+from msgspec import Struct
+from msgspec.structs import asdict
 
+from metier.catalog.bundle import Snapshot
 from metier.errors import MetierError
-from metier.model.call import ApprovedCall
-from metier.model.entry import Operation
-from metier.model.outcome import Completed, Failed
-from metier.model.ports import Operations
+from metier.model.call import ApprovedCall, Call
+from metier.model.digest import Json
+from metier.model.entry import Command, Entry, Operation
+from metier.model.guarantee import Guarantee, needed
+from metier.model.job import Job
+from metier.model.outcome import Completed, Failed, RefusalCode, Refused
+from metier.model.permission import PermissionSet
+from metier.model.ports import Host, Operations
+from metier.model.skill import Limits
+from metier.sandbox.ending import outcome_of
+from metier.sandbox.job_argv import filled
+from metier.sandbox.job_binaries import is_interpreter, real_programs
+from metier.sandbox.job_environment import granted_variables
+from metier.sandbox.job_limits import CAPS, bounded
+from metier.sandbox.job_places import Ground, NoPlace, inside, places
+from metier.sandbox.protocol import Sandbox
+from metier.sandbox.select import Unavailable, select
 
 _log: Final = logging.getLogger("metier.execute")
 
+HostFor: TypeAlias = Callable[[Job], AbstractAsyncContextManager[Host | None]]
+"""Who answers what a run asks, for as long as it runs; the job given has no host yet."""
 
-async def execute(approved: ApprovedCall, operations: Operations) -> Completed | Failed:
-    """Run the call. Whatever goes wrong inside is a `Failed`; only a cancellation comes out as an exception."""
-    valid = approved.authorized.valid
-    match valid.tool.entry:
-        case Operation(module=module, operation=operation):
-            function = operations.find(module, operation)
-        case _:
-            function = None
-    if function is None:
-        message = (
-            f"nothing here can run {valid.tool.name!r}; its kind of entry needs a sandbox this version lacks"
-        )
-        return Failed(call_id=valid.call.id, code="internal", message=message)
+
+@final
+class Running:
+    """The runs under way, by skill, so that they can be ended."""
+
+    def __init__(self) -> None:
+        self._scopes: dict[str, set[anyio.CancelScope]] = {}
+
+    @contextmanager
+    def under(self, skill: str) -> Generator[anyio.CancelScope]:
+        """What happens inside is a run of `skill`."""
+        with anyio.CancelScope() as scope:
+            self._scopes.setdefault(skill, set()).add(scope)
+            try:
+                yield scope
+            finally:
+                self._scopes[skill].discard(scope)
+                if not self._scopes[skill]:
+                    del self._scopes[skill]
+
+    def stop(self, skill: str) -> None:
+        """End every run of `skill`."""
+        for scope in tuple(self._scopes.get(skill, ())) if skill else ():
+            scope.cancel()
+
+    @property
+    def skills(self) -> frozenset[str]:
+        """Those that have a run under way."""
+        return frozenset(self._scopes)
+
+
+@final
+class Workshop(Struct, frozen=True, kw_only=True):
+    """What runs are made of on this machine. Left as it is, nothing can be run."""
+
+    sandboxes: Callable[[], Sequence[Sandbox]] = tuple
+    """Quickest first; made when they are first needed."""
+    snapshot: Callable[[str], Snapshot | None] = lambda _digest: None
+    """The stored bundle of a digest."""
+    bind: Callable[[ApprovedCall], bool] = lambda _approved: False
+    """Binds a skill to the bytes of its first use."""
+    disable: Callable[[str, str, str], None] = lambda _skill, _call_id, _why: None
+    """Disables a skill: its name, the call, and why."""
+    host: HostFor = lambda _job: nullcontext()
+    ground: Ground = Ground()
+    caps: Limits = CAPS
+    environ: Mapping[str, str] = {}
+    """Of the operator; a run sees the variables that were granted by name."""
+    running: Running
+
+
+@final
+class Ready(Struct, frozen=True, kw_only=True):
+    """An approved call, and what will run it."""
+
+    approved: ApprovedCall
+    sandbox: Sandbox | None = None
+    job: Job | None = None
+    """Both None for an operation of ours."""
+
+
+async def prepare(approved: ApprovedCall, workshop: Workshop) -> Ready | Refused:
+    """Find what will run the call, or say why nothing can."""
+    if isinstance(approved.authorized.valid.tool.entry, Operation):
+        return Ready(approved=approved)
     try:
-        return await to_thread.run_sync(function, approved)
+        sandboxes = workshop.sandboxes()  # here and not in the thread: what they keep belongs to this loop
+        return await to_thread.run_sync(_find, approved, workshop, sandboxes)
+    except MetierError as error:
+        call = approved.authorized.valid.call
+        return _refused(call, "not_runnable", error.message, remedy=error.remedy)
+
+
+async def execute(ready: Ready, operations: Operations, workshop: Workshop) -> Completed | Failed:
+    """Run the call. Whatever goes wrong inside is a `Failed`; only a cancellation comes out as an exception."""
+    valid = ready.approved.authorized.valid
+    try:
+        if ready.sandbox is not None and ready.job is not None:
+            return await _run(ready.approved, ready.sandbox, ready.job, workshop)
+        return await _operate(ready.approved, operations)
     except MetierError as error:
         return Failed(call_id=valid.call.id, code="internal", message=str(error))
     except Exception:  # noqa: BLE001  what runs here is not ours to know, and its caller is owed an outcome
@@ -37,3 +128,140 @@ async def execute(approved: ApprovedCall, operations: Operations) -> Completed |
             f"{valid.tool.name!r} failed with an error of its own; the log of the program has the details"
         )
         return Failed(call_id=valid.call.id, code="internal", message=message)
+
+
+def trial(entry: Entry, *, network: bool = False) -> Job:
+    """A job that is never run, to ask the sandboxes what they would do with this kind of entry."""
+    return Job(
+        call_id="trial",
+        entry=entry,
+        arguments={},
+        permissions=PermissionSet(hosts=frozenset({"example.com"})) if network else PermissionSet(),
+        limits=Limits(),
+        needs=needed(entry, network=network),
+    )
+
+
+async def _operate(approved: ApprovedCall, operations: Operations) -> Completed | Failed:
+    valid = approved.authorized.valid
+    entry = valid.tool.entry
+    function = operations.find(entry.module, entry.operation) if isinstance(entry, Operation) else None
+    if function is None:
+        message = f"nothing here can run {valid.tool.name!r}: no module offers its operation"
+        return Failed(call_id=valid.call.id, code="internal", message=message)
+    return await to_thread.run_sync(function, approved)
+
+
+async def _run(approved: ApprovedCall, sandbox: Sandbox, job: Job, workshop: Workshop) -> Completed | Failed:
+    found = approved.authorized.bytes
+    first_use = bool(job.skill) and found is not None and found.first_use
+    if first_use and not await to_thread.run_sync(workshop.bind, approved):
+        message = "the skill was bound to other bytes meanwhile"
+        return Failed(call_id=job.call_id, code="interrupted", message=message)
+    outcome: Completed | Failed = Failed(
+        call_id=job.call_id, code="interrupted", message=f"the skill {job.skill!r} was disabled while it ran"
+    )
+    with workshop.running.under(job.skill):
+        async with workshop.host(job) as host:
+            fields: dict[str, Any] = {**asdict(job), "host": host}
+            report = await sandbox.run(Job(**fields))
+            outcome = outcome_of(job, report, sandbox=sandbox.name)
+    if job.skill and outcome.run is not None and outcome.run.violations:
+        return await _disabled(job, outcome, workshop)
+    return outcome
+
+
+async def _disabled(job: Job, outcome: Completed | Failed, workshop: Workshop) -> Completed | Failed:
+    """Disable the skill and end its other runs; a caller who goes away does not stop that."""
+    workshop.running.stop(job.skill)
+    kinds = sorted({each.kind for each in outcome.run.violations}) if outcome.run else []
+    with anyio.CancelScope(shield=True):
+        why = f"it tried what no skill may ever do: {', '.join(kinds)}"
+        await to_thread.run_sync(workshop.disable, job.skill, job.call_id, why)
+    return outcome
+
+
+def _find(approved: ApprovedCall, workshop: Workshop, sandboxes: Sequence[Sandbox]) -> Ready | Refused:
+    job = _job(approved, workshop)
+    if isinstance(job, Refused):
+        return job
+    sandbox = select(job, sandboxes)
+    if isinstance(sandbox, Unavailable):
+        call = approved.authorized.valid.call
+        return _refused(call, "sandbox_unavailable", *sandbox.reasons, remedy=sandbox.remedy)
+    return Ready(approved=approved, sandbox=sandbox, job=job)
+
+
+def _job(approved: ApprovedCall, workshop: Workshop) -> Job | Refused:
+    """Everything the call may touch, as real things of this machine."""
+    valid, found = approved.authorized.valid, approved.authorized.bytes
+    call, tool, skill, granted = valid.call, valid.tool, valid.skill, valid.permissions
+    snapshot = workshop.snapshot(found.digest) if found is not None else None
+    if snapshot is None and skill is not None:
+        return _refused(call, "not_runnable", "the stored copy of the skill is gone", remedy="Call again")
+    bundle = snapshot.folder if snapshot is not None else ""
+    limits = bounded(tool.limits, workshop.caps)
+    if isinstance(limits, str):
+        return _refused(call, "not_runnable", limits, remedy=f"Mend the limits of {tool.name!r}")
+    granted_places = places(granted, workshop.ground, bundle=bundle, own=skill.location if skill else "")
+    if isinstance(granted_places, NoPlace):
+        return _refused(call, granted_places.code, granted_places.reason, remedy=granted_places.remedy)
+    environment = granted_variables(granted.env, workshop.environ)
+    if isinstance(environment, str):
+        return _refused(call, "forbidden", environment, remedy="Take that variable out of what it asks for")
+    binaries = real_programs(granted.binaries, workshop.environ.get("PATH", ""))
+    entry = _entry(tool.entry, valid.arguments, binaries)
+    if isinstance(entry, str):
+        return _refused(
+            call, "not_runnable", entry, remedy="`metier skills check` says what is missing on this machine"
+        )
+    return Job(
+        call_id=call.id,
+        skill=skill.name if skill else "",
+        entry=entry,
+        arguments=valid.arguments,
+        bundle=bundle,
+        places=granted_places,
+        cwd=inside(call.cwd, granted_places),
+        environment=environment,
+        binaries=binaries,
+        permissions=granted,
+        limits=limits,
+        needs=_needs(entry, binaries, granted),
+        context=_context(call),
+    )
+
+
+def _entry(entry: Entry, arguments: Mapping[str, Json], binaries: Mapping[str, str]) -> Entry | str:
+    """The entry as it will run: a command's line is filled in, all others stay as they are."""
+    if not isinstance(entry, Command):
+        return entry
+    line = filled(entry.argv, arguments)
+    if isinstance(line, str):
+        return line
+    if line[0] not in binaries:
+        return (
+            f"the program {line[0]!r} is not declared, or not found in a folder of your path that only you and root "
+            "can write to"
+        )
+    return Command(argv=line)
+
+
+def _needs(entry: Entry, binaries: Mapping[str, str], granted: PermissionSet) -> frozenset[Guarantee]:
+    """What a run of the entry needs. A program that runs what it is told to is watched as code is."""
+    needs = needed(entry, network=bool(granted.hosts))
+    if isinstance(entry, Command) and is_interpreter(binaries[entry.argv[0]]):
+        return needs | {Guarantee.VIOLATIONS_SEEN}
+    return needs
+
+
+def _context(call: Call) -> dict[str, Json]:
+    around = {name: value for name, value in asdict(call.surroundings).items() if value is not None}
+    return {
+        "call": {**around, "id": call.id},
+        "operator": {"id": call.principal.on_behalf_of or call.principal.id},
+    }
+
+
+def _refused(call: Call, code: RefusalCode, *reasons: str, remedy: str) -> Refused:
+    return Refused(call_id=call.id, code=code, reasons=reasons, remedy=remedy)

@@ -1,11 +1,12 @@
 """THE FLOW. Every act of Metier is one call through `run`:
 
-    validate ──► authorize ──► approve ──► [intent recorded] ──► execute ──► [outcome recorded]
-        └─► Refused  └─► Refused   └─► Pending | Refused             └─► Completed | Failed
+    validate ──► authorize ──► approve ──► prepare ─ [intent recorded] ─► execute ──► [outcome recorded]
+        └─► Refused  └─► Refused   └─► Pending | Refused └─► Refused          └─► Completed | Failed
 
 Four stages, each a function that takes the type the previous one made (`Call → ValidCall → AuthorizedCall →
-ApprovedCall`), so none can be left out or moved. Nothing runs that was not recorded first, and whatever ran leaves
-its outcome in the record, also when the caller went away. How a call ends is always a value.
+ApprovedCall → Ready`), so none can be left out or moved; the last has two halves, and between them the intent is
+recorded. What no sandbox here can run safely is refused in the first half. Nothing runs that was not recorded first,
+and whatever ran leaves its outcome in the record, also when the caller went away. How a call ends is always a value.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,7 +17,7 @@ from msgspec import Struct
 
 from metier.catalog.catalog import Catalog
 from metier.errors import MetierError
-from metier.execute import execute
+from metier.execute import Workshop, execute, prepare
 from metier.gate.approve import approve
 from metier.gate.authorize import authorize
 from metier.gate.situation import Situation
@@ -40,6 +41,7 @@ class House(Struct, frozen=True, kw_only=True):
     look: Callable[[ValidCall], Awaitable[Situation]]
     operations: Operations
     recorder: Recorder
+    workshop: Workshop
 
 
 async def run(call: Call, house: House) -> Outcome:
@@ -60,6 +62,9 @@ async def run(call: Call, house: House) -> Outcome:
     approved = approve(authorized)
     if not isinstance(approved, ApprovedCall):
         return await house.recorder.refused(call, approved)
+    ready = await prepare(approved, house.workshop)
+    if isinstance(ready, Refused):
+        return await house.recorder.refused(call, ready)
     intent = await house.recorder.intent(approved)
     if isinstance(intent, Refused):
         return intent
@@ -67,7 +72,7 @@ async def run(call: Call, house: House) -> Outcome:
         call_id=call.id, code="interrupted", message="the caller went away before it ended"
     )
     try:
-        outcome = await execute(approved, house.operations)
+        outcome = await execute(ready, house.operations, house.workshop)
     finally:
         with anyio.move_on_after(LAST_WORD_SECONDS, shield=True):
             outcome = await house.recorder.outcome(intent, outcome)

@@ -143,8 +143,33 @@ def test_one_wrong_fact_is_enough_and_its_own_layer_says_so(
 
 
 def test_every_layer_that_can_deny_has_a_case_here() -> None:
-    speaks_for = {"disclosure"}
+    speaks_for = {"disclosure", "own_hand"}
     assert {layer.__name__ for _, layer in LAYERS} - speaks_for == {layer for _, layer, *_ in DENIED}
+
+
+@pytest.mark.parametrize(
+    ("kind", "roles", "audience", "allowed"),
+    [
+        ("human", {"owner"}, "operator", True),
+        ("human", set[str](), "operator", False),
+        ("human", {"owner"}, "model", False),
+        ("agent", {"owner"}, "operator", False),
+        ("skill", {"owner"}, "operator", False),
+        ("trigger", {"owner"}, "operator", False),
+    ],
+)
+def test_only_the_owner_himself_may_do_what_is_for_operators_and_no_layer_else_speaks_for(
+    kind: str, roles: set[str], audience: str, allowed: bool
+) -> None:
+    principal = Principal(id="x", kind=kind, roles=frozenset(roles))  # type: ignore[arg-type]
+    asked = valid(principal=principal, tool=tool(audience=audience, effect="act", subject=""), skill=None)
+    assert isinstance(authorize(asked, situation()), AuthorizedCall) is allowed
+
+
+def test_the_owner_gets_no_more_than_was_granted() -> None:
+    owner = Principal(id="human:x", kind="human", roles=frozenset({"owner"}))
+    more = tool(audience="operator", permissions=PermissionSet(hosts=frozenset({"tea.example"})))
+    assert refused((valid(principal=owner, tool=more, skill=None), situation())).code == "forbidden"
 
 
 def test_each_refusal_has_a_way_out_of_its_own() -> None:

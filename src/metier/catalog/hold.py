@@ -11,7 +11,7 @@ from msgspec import Struct
 from metier.catalog.bundle import BundleStore, Snapshot, measure, tree_signature
 from metier.catalog.catalog import Listed
 from metier.catalog.release import vouches_for
-from metier.catalog.standing import CHANGED, NOT_TRUSTED, REVOKED, text_of
+from metier.catalog.standing import CHANGED, NOT_TRUSTED, REVOKED, VIOLATED, text_of
 from metier.dialects.skill_md import compile_skill
 from metier.errors import BundleError
 from metier.model.call import Bytes
@@ -77,6 +77,8 @@ def hold(listed: Listed, *, trust: TrustStore, bundles: BundleStore, now_ns: int
 
 def _verdict(listed: Listed, skill: Skill, found: Bytes, trusts: Trusts) -> tuple[str, bool]:
     """Why these bytes may not be used, if so; and whether this is their first use."""
+    if (why := trusts.disabled.get(skill.name)) is not None:
+        return f"{VIOLATED}{why}", False
     if listed.root.kind == "bundled":
         return "", False
     if skill.name in trusts.revoked:

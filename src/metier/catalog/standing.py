@@ -2,6 +2,7 @@
 
 Bundled skills are trusted by the release. In a root the operator vouches for, a skill is bound to its bytes when it is
 first used; elsewhere it waits until it is trusted by name. Once bound, other bytes hold it back until it is trusted again.
+A name that was disabled after a violation stays so, whatever is trusted under it.
 """
 
 import time
@@ -17,6 +18,7 @@ from metier.record.trust import Trusts
 
 NOT_TRUSTED: Final = "not trusted yet; look at it with `metier skills info`, then run `metier skills trust`"
 CHANGED: Final = "not the bytes that were trusted; see what changed with `metier skills info`, then run `metier skills trust`"
+VIOLATED: Final = "disabled after a violation: "
 REVOKED: Final = "its trust was taken back; `metier skills trust` gives it again"
 
 
@@ -49,6 +51,8 @@ def standing(
         bound: every name in `trusts` that is bound to some bytes.
         thorough: look at every file, not only at the manifest.
     """
+    if (why := trusts.disabled.get(name)) is not None:
+        return Standing("disabled", f"{VIOLATED}{why}")
     seen = trusts.seen.get(folder)
     digest = ""
     if thorough or name in bound:

@@ -35,6 +35,7 @@ class _File(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     audit: AuditSettings = AuditSettings()
     config: dict[str, Any] = {}
     """What `requires.config` of a skill is looked up in."""
+    secrets: dict[str, str] = {}
 
 
 @final
@@ -102,6 +103,7 @@ def load(
         prompt=own.prompt,
         audit=own.audit,
         config={**foreign.truths, **own.config},
+        secrets=own.secrets,
         warnings=(*passed_over, *foreign.warnings),
         files=files,
         held_roots={os.path.realpath(os.path.join(user, ".openclaw/skills")): foreign.unreadable}
@@ -141,6 +143,10 @@ def _operators_file(path: str, *, required: bool) -> _File:
             for name, entry in entries.items()
         }
     file = _convert(tree, _File, path)
+    if file.secrets:
+        from metier.config.secret_references import read_references  # most installations have none
+
+        read_references(file.secrets, where=f"{path}, [secrets]")
     for root in file.skills.roots:
         # Against the working directory it would be another, equally trusted folder in every project.
         if not os.path.isabs(os.path.expanduser(root)):

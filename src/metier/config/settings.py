@@ -72,6 +72,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     prompt: PromptSettings
     audit: AuditSettings
     config: dict[str, Any]
+    secrets: dict[str, str] = {}
+    """`[secrets]`: where each secret lies, by its name. References only, never a value."""
     warnings: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     """Configuration files that were looked for; a change of one means reading all again."""

@@ -97,6 +97,14 @@ def disclosure(valid: ValidCall, situation: Situation) -> Verdict:
     return Verdict.abstain("not a disclosure")
 
 
+def own_hand(valid: ValidCall, situation: Situation) -> Verdict:
+    """What is for operators only, the owner may do himself; he is the one who would be asked."""
+    principal = valid.call.principal
+    if valid.tool.audience == "operator" and principal.kind == "human" and "owner" in principal.roles:
+        return Verdict.allow("the owner does it himself")
+    return Verdict.abstain("not the owner's own act")
+
+
 LAYERS: Final[tuple[tuple[RefusalCode, Layer], ...]] = (
     ("skill_disabled", switched_on),
     ("skill_broken", intact),
@@ -105,6 +113,7 @@ LAYERS: Final[tuple[tuple[RefusalCode, Layer], ...]] = (
     ("skill_unavailable", equipped),
     ("forbidden", permissions),
     ("forbidden", disclosure),
+    ("forbidden", own_hand),
 )
 
 _UNDECIDED: Final[RefusalCode] = "forbidden"

@@ -18,13 +18,39 @@ RefusalCode: TypeAlias = Literal[
     "approval_required",
     "record_unavailable",
     "setup_unusable",
+    "not_runnable",
+    "sandbox_unavailable",
 ]
+"""`not_runnable`: what it would need cannot be given as it was asked for (a limit that is no limit, a path that is not
+there, a program that nobody may replace). `sandbox_unavailable`: no sandbox here keeps every promise that is needed."""
 FailureCode: TypeAlias = Literal[
-    "not_found", "too_large", "not_text", "interrupted", "unrecorded", "internal"
+    "not_found",
+    "too_large",
+    "not_text",
+    "interrupted",
+    "unrecorded",
+    "internal",
+    "raised",
+    "permission_denied",
+    "command_failed",
+    "http_error",
+    "crashed",
+    "no_result",
+    "bad_result",
+    "timed_out",
+    "out_of_memory",
+    "out_of_fuel",
+    "out_of_disk",
+    "violation",
+    "not_started",
+    "busy",
 ]
+"""From `raised` on: how a run in a sandbox ended, as the sandbox saw it. `busy` and `not_started`: it was to run, and
+the sandbox did not begin."""
 
 REMEDIES: Final[dict[RefusalCode, str]] = {
-    "skill_disabled": "Enable it in the configuration if you want it",
+    "skill_disabled": "Enable it in the configuration if you want it; after a violation look at what it did with "
+    "`metier audit tail`, then `metier skills enable NAME` lifts it",
     "skill_broken": "`metier skills check` says what to mend",
     "not_trusted": "Look at it with `metier skills info NAME`, then trust it with `metier skills trust NAME`",
     "forbidden": "Nobody gave you that right; a person may give it, or do it himself",
@@ -34,11 +60,43 @@ REMEDIES: Final[dict[RefusalCode, str]] = {
 
 
 @final
-class Completed(Struct, frozen=True, kw_only=True, tag_field="outcome", tag="completed"):
+class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something a run tried and was refused."""
+
+    kind: str
+    """For example `read`, `egress`, `socket`, `syscall`, `host_call`."""
+    detail: str
+    count: int = 1
+
+
+@final
+class Run(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a sandbox saw of a run, and what the run printed. Only `stdout` and `stderr` are the skill's own words."""
+
+    sandbox: str
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    memory_bytes: int = 0
+    output_bytes: int = 0
+    fuel: int | None = None
+    stdout: str = ""
+    stderr: str = ""
+    truncated: bool = False
+    """Whether it made more output than was kept."""
+    denials: tuple[Attempt, ...] = ()
+    """Told to the skill, counted, and no more."""
+    violations: tuple[Attempt, ...] = ()
+    """What no skill may ever try: one is enough to disable it."""
+
+
+@final
+class Completed(Struct, frozen=True, kw_only=True, tag_field="outcome", tag="completed", omit_defaults=True):
     """It ran and this is what it returned."""
 
     call_id: str
     value: Json
+    run: Run | None = None
+    """None when no sandbox was needed."""
 
 
 @final
@@ -61,12 +119,14 @@ class Refused(Struct, frozen=True, kw_only=True, tag_field="outcome", tag="refus
 
 
 @final
-class Failed(Struct, frozen=True, kw_only=True, tag_field="outcome", tag="failed"):
+class Failed(Struct, frozen=True, kw_only=True, tag_field="outcome", tag="failed", omit_defaults=True):
     """It ran, or tried to, and did not end well."""
 
     call_id: str
     code: FailureCode
     message: str
+    run: Run | None = None
+    """None when it did not come to a sandbox."""
 
 
 Outcome: TypeAlias = Completed | Pending | Refused | Failed

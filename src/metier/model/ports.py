@@ -1,9 +1,12 @@
 """Calls that must go upward through the layers, as Protocols handed in by `runtime.py`."""
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, final
+
+from msgspec import Struct
 
 from metier.model.call import ApprovedCall
+from metier.model.digest import Json
 from metier.model.outcome import Completed, Failed
 
 OperationFunction: TypeAlias = Callable[[ApprovedCall], Completed | Failed]
@@ -15,4 +18,30 @@ class Operations(Protocol):
 
     def find(self, module: str, operation: str) -> OperationFunction | None:
         """The function, or None when no module offers it."""
+        ...
+
+
+@final
+class Answered(Struct, frozen=True, kw_only=True):
+    """What the host gives running code that asked."""
+
+    value: Json = None
+
+
+@final
+class NotAnswered(Struct, frozen=True, kw_only=True):
+    """Why the host does not. All of it may be shown to the code: no path, secret or traceback of the host."""
+
+    name: str
+    """For example `PermissionDenied`, `NotFound`, `TimedOut`, `InvalidRequest`, `Busy`."""
+    message: str
+    kind: Literal["failed", "denied", "violation"] = "failed"
+    """`denied` is counted, `violation` ends the run and disables the skill."""
+
+
+class Host(Protocol):
+    """What one running call may ask of us. Bound to that call: who asks is never said by who asks."""
+
+    async def ask(self, method: str, params: dict[str, Json]) -> Answered | NotAnswered:
+        """Answer one request. Never raises but for cancellation, which is how a run's end reaches it."""
         ...

@@ -5,7 +5,7 @@ Every method is one transaction. Whatever goes wrong is a `RecordError`, and who
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeAlias, final
+from typing import TYPE_CHECKING, Literal, TypeAlias, final
 
 import msgspec
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from metier.record.database import Database
 
-Check: TypeAlias = "Callable[[sqlite3.Connection], str | None]"
+Check: TypeAlias = "Callable[[sqlite3.Connection], IntentDenied | str | None]"
 """Looks, and may write, inside the intent's transaction; a returned reason undoes everything."""
 
 
@@ -29,6 +29,7 @@ class IntentDenied(msgspec.Struct, frozen=True):
     """Nothing was recorded and nothing may run."""
 
     reason: str
+    code: Literal["not_trusted", "skill_disabled"] = "not_trusted"
 
 
 class _Undo(Exception):
@@ -56,16 +57,18 @@ class AuditLog:
     ) -> int | IntentDenied:
         """Record that `act` is about to happen, if `check` has no objection. Gives the number of the record."""
         kept = self._kept(payloads)
-        reason: str | None = None
+        objection: IntentDenied | str | None = None
         try:
             with _recording(), self._database.transaction(quiet=check is None) as connection:
-                if check is not None and (reason := check(connection)) is not None:
+                if check is not None and (objection := check(connection)) is not None:
                     raise _Undo
                 seq = self._append(connection, "skill_execution_started", act, kept, reasons=reasons)
                 connection.execute("INSERT INTO open_intent VALUES (?)", (seq,))
                 return seq
         except _Undo:
-            return IntentDenied(reason or "the check gave no reason")
+            if isinstance(objection, IntentDenied):
+                return objection
+            return IntentDenied(objection or "the check gave no reason")
 
     def outcome(
         self,

@@ -12,6 +12,8 @@ Event: TypeAlias = Literal[
     "skill_trusted",
     "skill_untrusted",
     "skill_pinned",
+    "skill_disabled",
+    "skill_enabled",
     "payload_erased",
 ]
 Ending: TypeAlias = Literal["skill_executed", "skill_execution_error"]
@@ -40,6 +42,8 @@ EVENTS: Final = MappingProxyType[Event, Kind](
         "skill_trusted": Kind("info", "security"),
         "skill_untrusted": Kind("info", "security"),
         "skill_pinned": Kind("info", "security"),  # bytes bound at first use
+        "skill_disabled": Kind("error", "security"),  # after a violation, at once and everywhere
+        "skill_enabled": Kind("info", "security"),  # a person lifted that
         "payload_erased": Kind("warning", "system"),
     }
 )

@@ -1,4 +1,4 @@
-"""What the tables beside the chain must hold if the chain is right: trust, revocations and open intents.
+"""What the tables beside the chain must hold if the chain is right: trust, revocations, disabled skills, open intents.
 
 The walk hands over one record after the other; at the end the tables are compared with what followed from
 them. What is kept meanwhile grows with what is trusted and open, not with the log.
@@ -9,6 +9,7 @@ from typing import Final
 
 from metier.record.chain import grant_digest
 from metier.record.glance import Glance
+from metier.record.schema import KNOWS_DISABLED
 
 _ENDINGS: Final = ("skill_executed", "skill_execution_error")
 _GRANTS: Final = ("skill_trusted", "skill_pinned")
@@ -23,6 +24,8 @@ class Ledger:
         """By name and digest of the skill: the digest of the grant."""
         self._revoked: dict[str, tuple[str, str]] = {}
         """By name: when and by whom."""
+        self._disabled: dict[str, tuple[str, str]] = {}
+        """By name: when and by which call."""
 
     def take(self, record: Glance) -> str:
         """Follow one more record. Gives why it cannot follow on the others; empty when it can."""
@@ -38,6 +41,10 @@ class Ledger:
         elif record.event == "skill_untrusted":
             self._trusted.pop(record.skill, None)
             self._revoked[record.skill] = (record.at, record.principal)
+        elif record.event == "skill_disabled":
+            self._disabled[record.skill] = (record.at, record.call_id)
+        elif record.event == "skill_enabled":
+            self._disabled.pop(record.skill, None)
         return ""
 
     def problem(self, connection: sqlite3.Connection) -> str:
@@ -45,6 +52,7 @@ class Ledger:
         return (
             self._trust_problem(connection)
             or self._revoked_problem(connection)
+            or self._disabled_problem(connection)
             or self._open_problem(connection)
         )
 
@@ -75,6 +83,20 @@ class Ledger:
             missing.discard(name)
         if missing:
             return f"the trust in {min(missing)!r} was taken back on the record, and the table forgot it; {_REMEDY}"
+        return ""
+
+    def _disabled_problem(self, connection: sqlite3.Connection) -> str:
+        version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version < KNOWS_DISABLED:
+            return ""
+        missing = set(self._disabled)
+        for row in connection.execute("SELECT name, disabled_at, call_id FROM disabled ORDER BY name"):
+            name, at, call = map(_text, row)
+            if self._disabled.get(name) != (at, call):
+                return f"{name!r} is disabled, and not as a record says; enable it to settle it"
+            missing.discard(name)
+        if missing:
+            return f"{min(missing)!r} was disabled on the record, and the table forgot it; do not use it"
         return ""
 
     def _open_problem(self, connection: sqlite3.Connection) -> str:

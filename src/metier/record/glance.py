@@ -12,6 +12,7 @@ class Glance(msgspec.Struct):
     event: str
     at: str = ""
     principal: str = ""
+    call_id: str = ""
     skill: str = ""
     skill_digest: str = ""
     about: int | None = None

@@ -8,7 +8,7 @@ from anyio import to_thread
 from metier.errors import MetierError
 from metier.model.call import ApprovedCall, Bytes, Call
 from metier.model.digest import Json
-from metier.model.outcome import REMEDIES, Completed, Failed, Outcome, Pending, Refused
+from metier.model.outcome import REMEDIES, Completed, Failed, Outcome, Pending, Refused, Run
 from metier.model.skill import Skill
 from metier.record.audit import AuditLog, Check, IntentDenied
 from metier.record.chain import Act
@@ -48,7 +48,7 @@ class Recorder:
             return _unrecorded(call, error)
         if isinstance(made, IntentDenied):
             denied = Refused(
-                call_id=call.id, code="not_trusted", reasons=(made.reason,), remedy=REMEDIES["not_trusted"]
+                call_id=call.id, code=made.code, reasons=(made.reason,), remedy=REMEDIES[made.code]
             )
             await self.refused(call, denied)
             return denied
@@ -91,42 +91,65 @@ class Recorder:
             skill=skill.name if skill else "",
             skill_digest=found.digest if found else "",
         )
+        payloads: dict[str, Json] = {"arguments": valid.arguments}
+        if valid.permissions:
+            payloads["permissions"] = _plain(valid.permissions.plain())
         return self._log.intent(
             act,
             reasons=approved.authorized.verdict.reasons,
-            payloads={"arguments": valid.arguments},
-            check=_still_trusted(skill, found) if skill and found else None,
+            payloads=payloads,
+            check=_still_usable(skill, found) if skill and found else None,
         )
 
     def _outcome(self, intent: int, outcome: Outcome) -> None:
         match outcome:
-            case Completed(value=value):
-                self._log.outcome(intent, "skill_executed", payloads={"result": value})
-            case Failed(code=code, message=message):
+            case Completed(value=value, run=run):
+                self._log.outcome(intent, "skill_executed", payloads={"result": value, **_seen(run)})
+            case Failed(code=code, message=message, run=run):
                 # What a skill may have said is a payload: it can be erased, a reason in the chain cannot.
-                self._log.outcome(intent, "skill_execution_error", code=code, payloads={"message": message})
+                payloads: dict[str, Json] = {"message": message, **_seen(run)}
+                self._log.outcome(intent, "skill_execution_error", code=code, payloads=payloads)
             case Refused() | Pending():
                 raise ValueError("what was refused has no intent")
             case _:
                 assert_never(outcome)
 
 
-def _still_trusted(skill: Skill, found: Bytes) -> "Check | None":
-    """Asked inside the intent's own transaction: trust taken back a moment ago counts."""
-    if skill.source == "bundled":
-        return None
+def _still_usable(skill: Skill, found: Bytes) -> "Check":
+    """Asked inside the intent's own transaction: what was disabled or taken back a moment ago counts."""
 
-    def check(connection: "sqlite3.Connection") -> str | None:
+    def check(connection: "sqlite3.Connection") -> IntentDenied | None:
+        if connection.execute("SELECT 1 FROM disabled WHERE name = ?", (skill.name,)).fetchone():
+            return IntentDenied(f"skill {skill.name!r}: it was disabled just now", "skill_disabled")
+        if skill.source == "bundled":
+            return None
         if connection.execute("SELECT 1 FROM revoked WHERE name = ?", (skill.name,)).fetchone():
-            return f"skill {skill.name!r}: its trust was taken back just now"
+            return IntentDenied(f"skill {skill.name!r}: its trust was taken back just now")
         held = connection.execute(
             "SELECT 1 FROM trust WHERE name = ? AND digest = ?", (skill.name, found.digest)
         ).fetchone()
         if held is None and not found.first_use:
-            return f"skill {skill.name!r}: these bytes are no longer trusted"
+            return IntentDenied(f"skill {skill.name!r}: these bytes are no longer trusted")
         return None
 
     return check
+
+
+def _seen(run: Run | None) -> dict[str, Json]:
+    """What the sandbox saw, without what the run printed: that is not ours to keep unasked."""
+    if run is None:
+        return {}
+    kept = _plain(run)
+    if isinstance(kept, dict):
+        kept.pop("stdout", None)
+        kept.pop("stderr", None)
+    return {"run": kept}
+
+
+def _plain(value: object) -> Json:
+    from msgspec import to_builtins
+
+    return to_builtins(value)
 
 
 def _act(call: Call, *, tool: str, skill: str = "", skill_digest: str = "") -> Act:

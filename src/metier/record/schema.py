@@ -44,5 +44,16 @@ _FIRST: Final = (
     )""",
 )
 
-MIGRATIONS: Final = (_FIRST,)
+_SECOND: Final = (
+    """CREATE TABLE disabled (
+        name TEXT PRIMARY KEY,
+        disabled_at TEXT NOT NULL,
+        call_id TEXT NOT NULL,
+        why TEXT NOT NULL
+    )""",
+)
+
+MIGRATIONS: Final = (_FIRST, _SECOND)
 VERSION: Final = len(MIGRATIONS)
+KNOWS_DISABLED: Final = 2
+"""The first version that has the table `disabled`; older state is looked at as it lies."""

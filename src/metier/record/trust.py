@@ -11,6 +11,7 @@ import msgspec
 
 from metier.errors import RecordError, StateError
 from metier.model.permission import PermissionSet
+from metier.record.disabling import all_disabled
 
 if TYPE_CHECKING:
     import sqlite3
@@ -59,6 +60,8 @@ class Trusts(msgspec.Struct, frozen=True, kw_only=True):
     """The whole of it, by name and digest."""
     revoked: frozenset[str] = frozenset()
     """Names a person took the trust from. Only a person gives it back."""
+    disabled: dict[str, str] = {}
+    """Names that are disabled after a violation, each with the reason. Only a person enables them again."""
     seen: dict[str, Seen] = {}
     """By path."""
     problems: tuple[str, ...] = ()
@@ -87,6 +90,7 @@ class TrustStore:
                 except (msgspec.MsgspecError, UnicodeDecodeError, TypeError) as error:
                     problems.append(f"the trust in {row[0]!r} cannot be read and does not count: {error}")
             revoked = frozenset(name for (name,) in connection.execute("SELECT name FROM revoked"))
+            disabled = all_disabled(connection)
             seen = {
                 path: Seen(
                     path=path, name=name, digest=digest, manifest_signature=manifest, tree_signature=tree
@@ -101,6 +105,7 @@ class TrustStore:
             permissions={key: grant.permissions for key, grant in grants.items()},
             grants=grants,
             revoked=revoked,
+            disabled=disabled,
             seen=seen,
             problems=tuple(problems),
         )

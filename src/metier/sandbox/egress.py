@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from random import SystemRandom
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Literal, Self, final
+from typing import TYPE_CHECKING, Final, Literal, Protocol, Self, final
 
 import anyio
 from msgspec.structs import replace
@@ -25,7 +25,7 @@ from metier.sandbox.url import BadUrl, Url, read_url
 
 if TYPE_CHECKING:
     from metier.sandbox.exchange import Exchange
-    from metier.sandbox.pinned import Connect, Pins, Resolver
+    from metier.sandbox.pinned import Connect, Pins, Raw, Resolver
 
 _WORTH_ANOTHER_TRY: Final = frozenset({502, 503, 504})
 _NOTHING_SENT: Final = frozenset({"lookup_failed", "connect_failed"})
@@ -35,6 +35,14 @@ _RANDOM: Final = SystemRandom()
 
 def _no_secrets(_name: str) -> str | None:
     return None
+
+
+class MakeEgress(Protocol):
+    """How the Egress of a call is made; `Egress` itself is one."""
+
+    def __call__(
+        self, *, hosts: frozenset[str], limits: EgressLimits, reveal: Callable[[str], str | None]
+    ) -> "Egress": ...
 
 
 @final
@@ -85,6 +93,11 @@ class Egress:
             with anyio.CancelScope(shield=True):
                 await exchange.close()
 
+    @property
+    def limits(self) -> EgressLimits:
+        """How much one request may cost."""
+        return self._limits
+
     async def request(
         self,
         method: str,
@@ -93,10 +106,12 @@ class Egress:
         headers: Mapping[str, str] | None = None,
         body: bytes = b"",
         secrets: Mapping[str, SecretRef] | None = None,
+        follow: bool = True,
     ) -> Reply:
         """Send one request, follow its redirects, and say how it ended.
 
-        `secrets` are header lines whose values are put in on the way out; they go over https only.
+        `secrets` are header lines whose values are put in on the way out; they go over https only. Without
+        `follow` a redirect is an answer like any other, for those who ask again themselves.
         """
         began = time.monotonic()
         reply: Reply = Failed(
@@ -105,10 +120,26 @@ class Egress:
         )
         with anyio.move_on_after(self._limits.total_seconds):
             hop = self._prepare(method, url, headers or {}, body, secrets or {})
-            reply = await self._follow(hop) if isinstance(hop, Hop) else hop
+            reply = await self._follow(hop, follow=follow) if isinstance(hop, Hop) else hop
         if isinstance(reply, Answer):
             reply = replace(reply, timing=replace(reply.timing, total=time.monotonic() - began))
         return self._masked(reply)
+
+    async def connect(self, place: str) -> "Raw | Denied | Violation | Failed":
+        """A plain connection to `host:port`, judged as a request to `https://host:port/` would be.
+
+        It is for a program that speaks TLS to the other end itself. Whoever asks for it closes it.
+        """
+        url = self._admit(f"https://{place}/", "request")
+        if not isinstance(url, Url):
+            return url
+        if not place.endswith(f":{url.port}") or not set("/?#").isdisjoint(place):
+            return _invalid(f"{place[:200]!r} is not of the form host:port")
+        if self._open is None:
+            raise RuntimeError("an Egress is used inside `async with`")
+        pins, exchange = self._open
+        pinned = await pins.pin(url)
+        return pinned if isinstance(pinned, Violation | Failed) else await exchange.connect(url)
 
     def _prepare(
         self,
@@ -174,14 +205,14 @@ class Egress:
             )
         return url
 
-    async def _follow(self, hop: Hop) -> Reply:
+    async def _follow(self, hop: Hop, *, follow: bool) -> Reply:
         lookup = 0.0
         for redirects in range(self._limits.redirects + 1):
             reply, spent = await self._try(hop)
             lookup += spent
             if not isinstance(reply, Answer):
                 return reply
-            there = location(hop, reply)
+            there = location(hop, reply) if follow else None
             if there is None:
                 return replace(reply, redirects=redirects, timing=replace(reply.timing, lookup=lookup))
             url = self._admit(there, "redirect")

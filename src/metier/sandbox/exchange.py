@@ -14,9 +14,10 @@ import httpcore2
 from metier.sandbox.egress_limits import EgressLimits
 from metier.sandbox.headers import MOST_RECEIVED, first, received
 from metier.sandbox.hop import REDIRECTS, Hop
-from metier.sandbox.pinned import Connect, PinnedBackend, Pins, tls_context
+from metier.sandbox.pinned import Connect, PinnedBackend, Pins, Raw, tls_context
 from metier.sandbox.reply import Answer, Failed, Timing
 from metier.sandbox.unpack import CODINGS, Body
+from metier.sandbox.url import Url
 
 MOST_CONNECTIONS: Final = 8
 IDLE_SECONDS: Final = 5.0
@@ -34,12 +35,13 @@ class Exchange:
         self, pins: Pins, limits: EgressLimits, *, extra_roots: str, connect: Connect | None
     ) -> None:
         self._limits = limits
+        self._backend = PinnedBackend(pins, connect)
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=tls_context(extra_roots),
             max_connections=MOST_CONNECTIONS,
             max_keepalive_connections=MOST_CONNECTIONS,
             keepalive_expiry=IDLE_SECONDS,
-            network_backend=PinnedBackend(pins, connect),
+            network_backend=self._backend,
         )
 
     async def close(self) -> None:
@@ -52,7 +54,7 @@ class Exchange:
         try:
             return await self._send(hop)
         except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as problem:
-            return _no_connection(problem, hop)
+            return _no_connection(problem, hop.url)
         except httpcore2.TimeoutException:
             message = f"{host} was silent for more than {self._limits.read_seconds:g} seconds"
             return Failed(code="timed_out", message=message)
@@ -63,6 +65,16 @@ class Exchange:
             return Failed(code="protocol_error", message=f"{host} does not speak HTTP properly: {what}")
         except (httpcore2.NetworkError, OSError):
             return Failed(code="disconnected", message=f"The connection to {host} broke")
+
+    async def connect(self, url: Url) -> Raw | Failed:
+        """A connection to the checked addresses of `url` and nothing more; it is not one of the pool."""
+        try:
+            wire = await self._backend.connect_tcp(url.host, url.port, timeout=self._limits.connect_seconds)
+        except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as problem:
+            return _no_connection(problem, url)
+        except OSError:
+            return Failed(code="connect_failed", message=f"No connection to {url.host} on port {url.port}")
+        return Raw(wire)
 
     async def _send(self, hop: Hop) -> Answer | Failed:
         url = hop.url
@@ -123,8 +135,8 @@ def _lines_out(hop: Hop) -> list[tuple[bytes, bytes]]:
     return [(name.encode("ascii"), value.encode("ascii")) for name, value in (*lines, *hop.lines)]
 
 
-def _no_connection(problem: httpcore2.ConnectError | httpcore2.ConnectTimeout, hop: Hop) -> Failed:
-    host = hop.url.host
+def _no_connection(problem: httpcore2.ConnectError | httpcore2.ConnectTimeout, url: Url) -> Failed:
+    host = url.host
     cause = problem.args[0] if problem.args else None
     if isinstance(cause, ssl.SSLCertVerificationError):
         return Failed(
@@ -134,7 +146,7 @@ def _no_connection(problem: httpcore2.ConnectError | httpcore2.ConnectTimeout, h
         return Failed(code="tls_failed", message=f"No TLS connection to {host}: {cause.reason or 'refused'}")
     late = isinstance(problem, httpcore2.ConnectTimeout)
     why = "it did not answer in time" if late else "it does not accept a connection"
-    return Failed(code="connect_failed", message=f"No connection to {host} on port {hop.url.port}: {why}")
+    return Failed(code="connect_failed", message=f"No connection to {host} on port {url.port}: {why}")
 
 
 def _bad_body(body: Body, hop: Hop, limits: EgressLimits) -> Failed:

@@ -7,6 +7,7 @@ retries and new connections use what was checked first. TLS keeps asking for the
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Final, TypeAlias, cast, final
 
@@ -140,6 +141,36 @@ class PinnedBackend(httpcore2.AsyncNetworkBackend):
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as problem:
                 last = problem
         raise last
+
+
+@final
+class Raw:
+    """A plain connection to a checked address. Its ends are values: a broken one reads as ended."""
+
+    def __init__(self, wire: httpcore2.AsyncNetworkStream) -> None:
+        self._wire = wire
+
+    async def read(self, most: int, *, seconds: float) -> bytes | None:
+        """What came next; nothing when it ended or broke, None when it was silent for so long."""
+        try:
+            return await self._wire.read(most, timeout=seconds)
+        except httpcore2.TimeoutException:
+            return None
+        except (httpcore2.NetworkError, OSError):
+            return b""
+
+    async def write(self, data: bytes, *, seconds: float) -> bool:
+        """Whether all of it could be sent in time."""
+        try:
+            await self._wire.write(data, timeout=seconds)
+        except (httpcore2.NetworkError, httpcore2.TimeoutException, OSError):
+            return False
+        return True
+
+    async def close(self) -> None:
+        """Close it, whatever state it is in."""
+        with anyio.CancelScope(shield=True), suppress(httpcore2.NetworkError, OSError):
+            await self._wire.aclose()
 
 
 @lru_cache(maxsize=4)

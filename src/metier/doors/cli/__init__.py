@@ -16,7 +16,10 @@ _COMMANDS: Final = {
     "prompt": ("metier.doors.cli.prompt", "Print the text that tells a model which skills there are."),
     "tools": ("metier.doors.cli.call", "Print the tools a model can call, in a provider's shape."),
     "call": ("metier.doors.cli.call", "Call a tool through the whole gate."),
+    "run": ("metier.doors.cli.run", "Run a file in the sandbox, and say what it tried to touch."),
+    "calls": ("metier.doors.cli.calls", "Print what a skill wrote into the log of a call."),
     "audit": ("metier.doors.cli.audit", "Read and verify the record of what happened."),
+    "doctor": ("metier.doors.cli.doctor", "Say what each sandbox can promise on this machine."),
     "completion": ("metier.doors.cli.completion", "Print the completion script for a shell."),
 }
 

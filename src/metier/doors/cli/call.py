@@ -10,12 +10,11 @@ import msgspec
 from metier.config.settings import Settings
 from metier.disclosure.read_skill import TOOL as READ_SKILL
 from metier.disclosure.schemas import Shape
-from metier.doors.cli import exits
+from metier.doors.cli import ended
 from metier.doors.cli.opening import settings_of
 from metier.model import strictjson
 from metier.model.digest import Json
-from metier.model.outcome import Completed, Failed, Outcome, Pending, Refused
-from metier.model.text import visible
+from metier.model.outcome import Completed, Failed, Outcome
 from metier.runtime import at_terminal
 
 
@@ -43,35 +42,15 @@ def call_command(ctx: click.Context, tool: str, arguments: str, as_json: bool) -
     if as_json:
         click.echo(msgspec.json.encode(outcome).decode("utf-8"))
     else:
-        _show(outcome)
-    ctx.exit(
-        {Completed: exits.OK, Failed: exits.PROBLEM, Refused: exits.REFUSED, Pending: exits.PENDING}[
-            type(outcome)
-        ]
-    )
+        ended.show(outcome)
+        if isinstance(outcome, Completed | Failed) and outcome.run is not None:
+            click.echo("\n".join(ended.summary(outcome, outcome.run)), err=True)
+    ctx.exit(ended.STATUS[type(outcome)])
 
 
 async def _call(settings: Settings, tool: str, arguments: Json) -> Outcome:
     async with at_terminal(settings) as runtime:
         return await runtime.call(tool, arguments)
-
-
-def _show(outcome: Outcome) -> None:
-    match outcome:
-        case Completed(value=str() as text):
-            click.echo(visible(text))
-        case Completed(value=value):
-            click.echo(msgspec.json.format(msgspec.json.encode(value), indent=1).decode("utf-8"))
-        case Refused(code=code, reasons=reasons, remedy=remedy):
-            said = "\n".join(f"  {visible(reason)}" for reason in reasons)
-            click.echo(
-                f"Refused ({code}); nothing ran.\n{said}" + (f"\n  → {visible(remedy)}" if remedy else ""),
-                err=True,
-            )
-        case Failed(code=code, message=message):
-            click.echo(f"Failed ({code}): {visible(message)}", err=True)
-        case Pending(approval_id=approval, reasons=reasons):
-            click.echo(f"Waiting for approval {approval}: {visible('; '.join(reasons))}", err=True)
 
 
 @click.command("tools")

@@ -14,6 +14,7 @@ _COMMANDS: Final = {
     "new": ("metier.doors.cli.new", "Write a new skill that works."),
     "trust": ("metier.doors.cli.trust", "Look at a skill and trust it as it is now."),
     "untrust": ("metier.doors.cli.trust", "Take back the trust in a skill."),
+    "enable": ("metier.doors.cli.enable", "Lift what a violation disabled."),
 }
 
 

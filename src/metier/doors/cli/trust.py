@@ -17,6 +17,7 @@ from metier.model.call import Bytes
 from metier.model.skill import Skill
 from metier.model.text import one_line
 from metier.record.database import Database
+from metier.record.disabling import enable
 from metier.record.trust import TrustStore
 
 
@@ -83,6 +84,7 @@ def _trust(each: Listed, settings: Settings, *, ask: bool, quiet: bool) -> str:
     found = Bytes(digest=made.digest, signature=made.signature)
     with Database.open(settings.database) as database:
         bind(each, declared, found, trust=TrustStore(database), how="operator", by=owner())
+        enable(database, each.name, by=owner())  # who looks and says yes after a violation means it
     if not quiet:
         click.echo(f"✓ {one_line(each.name, 80)} is trusted.")
     return ""
@@ -90,6 +92,8 @@ def _trust(each: Listed, settings: Settings, *, ask: bool, quiet: bool) -> str:
 
 def _show(each: Listed, declared: Skill, looked: Review) -> None:
     click.echo(f"{one_line(each.name, 80)}  ({one_line(each.folder)})")
+    if each.shown == "disabled":
+        click.echo(f"    {one_line(each.why)}")
     click.echo(f"    may: {words.permissions(declared.permissions)}")
     if declared.proposed_tools:
         click.echo(f"    proposes (not granted): {one_line(', '.join(declared.proposed_tools))}")

@@ -1,4 +1,5 @@
-"""Opens everything and wires it. The only module that names concrete backends.
+"""Opens everything and wires it: `state` on the disk, the `sandboxes` (only there concrete backends are named), and the
+calls of an agent (here) and of the owner (`own`).
 
 `Runtime` is the public API for people who build agents; `metier.blocking` has the same for code without a loop.
 """
@@ -6,7 +7,6 @@
 import logging
 import os
 import secrets
-import time
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Final, final
@@ -14,137 +14,37 @@ from typing import Final, final
 import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
-from msgspec import Struct
 
-from metier.catalog.bundle import BundleStore
-from metier.catalog.catalog import Catalog, Listed
-from metier.catalog.catalog import load as load_catalog
-from metier.catalog.here import environment_here, owner
-from metier.catalog.hold import bind, declared_by, hold
-from metier.catalog.journal import tell
+from metier.catalog.catalog import Catalog
+from metier.catalog.here import owner
 from metier.catalog.watch import changes
 from metier.config.load import load
 from metier.config.settings import Settings
-from metier.dialects import frontmatter
 from metier.disclosure import toolcalls
 from metier.disclosure.prompt import Body, Wanted, prompt
 from metier.disclosure.read_skill import TOOL as READ_SKILL
-from metier.disclosure.read_skill import read_skill
 from metier.disclosure.schemas import Names, Shape, shaped
-from metier.errors import BundleError, MetierError
+from metier.errors import MetierError
+from metier.execute import Running, Workshop
 from metier.gate.situation import Situation, look
 from metier.model import strictjson
-from metier.model.call import ApprovedCall, Bytes, Call, Principal, ValidCall
+from metier.model.call import ApprovedCall, Call, Principal, ValidCall
 from metier.model.digest import Json
-from metier.model.outcome import Completed, Failed, Outcome, Refused
-from metier.model.ports import OperationFunction
+from metier.model.outcome import Failed, Outcome, Refused
 from metier.model.skill import Skill, Tool
-from metier.openfile import Signature, signature_at
 from metier.pipeline import House, run
-from metier.record.audit import AuditLog
-from metier.record.database import Database
 from metier.record.recorder import Recorder
-from metier.record.trust import Trusts, TrustStore
+from metier.runtime.sandboxes import Sandboxes
+from metier.runtime.state import Operations, Seen, State, ground
 
 _log: Final = logging.getLogger("metier.runtime")
-
-
-@final
-class _Seen(Struct, frozen=True, kw_only=True):
-    """What was loaded at one moment, and how to tell that it is no longer so."""
-
-    settings: Settings
-    files: tuple[Signature | None, ...]
-    """Of the configuration files."""
-    catalog: Catalog
-    trusts: Trusts
-    version: int
-    """Of the database."""
-
-
-@final
-class _State:
-    """What is kept on disk, opened once."""
-
-    def __init__(self, settings: Callable[[], Settings]) -> None:
-        self._settings = settings
-        first = settings()
-        self.database = Database.open(first.database)
-        self.trust = TrustStore(self.database)
-        self.bundles = BundleStore(first.bundles)
-        self.log = AuditLog(self.database, payloads=first.audit.payloads)
-
-    def look(self) -> _Seen:
-        """Read the configuration and every root."""
-        began = time.perf_counter()
-        version = self.database.data_version()  # first: what changes while we look is looked at again
-        settings = self._settings()
-        files = tuple(map(signature_at, settings.files))
-        trusts = self.trust.all()
-        catalog = load_catalog(settings, trusts=trusts, environment=environment_here(settings))
-        tell(catalog, seconds=time.perf_counter() - began)
-        return _Seen(settings=settings, files=files, catalog=catalog, trusts=trusts, version=version)
-
-    def is_stale(self, seen: _Seen) -> bool:
-        """Whether a configuration file changed, or trust was given or taken by another process."""
-        if tuple(map(signature_at, seen.settings.files)) != seen.files:
-            return True
-        return self.database.data_version() != seen.version and self.trust.all() != seen.trusts
-
-    def body(self, listed: Listed) -> str | None:
-        """The instructions of a skill from its snapshot; using it for the first time binds it to its bytes."""
-        held = hold(listed, trust=self.trust, bundles=self.bundles, now_ns=time.time_ns())
-        if held.bytes is None or held.broken or held.refusal:
-            return None
-        snapshot = self.bundles.open(held.bytes.digest)
-        if snapshot is None or (held.bytes.first_use and not self.bind(listed, held.bytes, by=owner())):
-            return None
-        data = snapshot.read(listed.manifest)
-        return None if data is None else frontmatter.body(data)
-
-    def bind(self, listed: Listed, found: Bytes, *, by: str) -> bool:
-        """Bind a skill to the bytes of its first use."""
-        snapshot = self.bundles.open(found.digest)
-        declared = declared_by(snapshot, listed.manifest, folder=listed.folder) if snapshot else None
-        if declared is None:
-            return False
-        return bind(listed, declared, found, trust=self.trust, how="first_use", by=by)
-
-
-@final
-class _Operations:
-    """The operations of Metier's own modules, for the catalog one call started with."""
-
-    def __init__(self, state: _State, catalog: Catalog) -> None:
-        self._state = state
-        self._catalog = catalog
-
-    def find(self, module: str, operation: str) -> OperationFunction | None:
-        return {("skills", "read"): self._read_skill}.get((module, operation))
-
-    def _read_skill(self, approved: ApprovedCall) -> Completed | Failed:
-        valid, found = approved.authorized.valid, approved.authorized.bytes
-        listed = self._catalog.get(valid.skill.name) if valid.skill else None
-        if valid.skill is None or listed is None or found is None:
-            return Failed(call_id=valid.call.id, code="internal", message="the call names no skill")
-        snapshot = self._state.bundles.open(found.digest)
-        if snapshot is None:
-            raise BundleError("the snapshot this call was judged with is gone", remedy="Call again")
-        if found.first_use and not self._state.bind(listed, found, by=valid.call.principal.id):
-            return Failed(
-                call_id=valid.call.id,
-                code="interrupted",
-                message="the skill was bound to other bytes meanwhile",
-            )
-        path = valid.arguments.get("path")
-        return read_skill(valid.call.id, valid.skill, snapshot, path if isinstance(path, str) else None)
 
 
 @final
 class Runtime:
     """Skills behind one gate, for a program that drives an agent. Make one with `Runtime.open`."""
 
-    def __init__(self, state: _State, seen: _Seen, principal: Principal, tasks: TaskGroup) -> None:
+    def __init__(self, state: State, seen: Seen, principal: Principal, tasks: TaskGroup) -> None:
         self._state = state
         self._seen = seen
         self._principal = principal
@@ -152,6 +52,8 @@ class Runtime:
         self._closed = False
         self._tools: Mapping[str, Tool] = {READ_SKILL.name: READ_SKILL}
         self._recorder = Recorder(state.log, tools=self._tools.keys())
+        self._sandboxes = Sandboxes(seen.settings)
+        self._running = Running()
 
     @classmethod
     @asynccontextmanager
@@ -239,7 +141,11 @@ class Runtime:
         Raises:
             MetierError: when configuration or state cannot be used; what was loaded before stays.
         """
-        self._seen = await to_thread.run_sync(self._state.look)
+        seen = self._seen = await to_thread.run_sync(self._state.look)
+        for name in self._running.skills:
+            listed = seen.catalog.get(name)
+            if name in seen.trusts.revoked or (listed is not None and listed.shown == "disabled"):
+                self._running.stop(name)
 
     async def _run(self, call: Call, problem: str) -> Outcome:
         """One call in a task of its own: a caller who goes away cancels the call, but never its record."""
@@ -323,8 +229,29 @@ class Runtime:
             tools=self._tools,
             catalog=catalog,
             look=look_now,
-            operations=_Operations(state, catalog),
+            operations=Operations(state, catalog),
             recorder=self._recorder,
+            workshop=self._workshop(catalog),
+        )
+
+    def _workshop(self, catalog: Catalog) -> Workshop:
+        state = self._state
+
+        def bind_first_use(approved: ApprovedCall) -> bool:
+            skill, found = approved.authorized.valid.skill, approved.authorized.bytes
+            listed = catalog.get(skill.name) if skill else None
+            by = approved.authorized.valid.call.principal.id
+            return listed is not None and found is not None and state.bind(listed, found, by=by)
+
+        return Workshop(
+            sandboxes=self._sandboxes,
+            snapshot=state.bundles.open,
+            bind=bind_first_use,
+            disable=state.disable,
+            host=self._sandboxes.host,
+            ground=ground(self._seen.settings),
+            environ=dict(os.environ),
+            running=self._running,
         )
 
 
@@ -332,7 +259,8 @@ class Runtime:
 async def _opened(
     settings: Callable[[], Settings], principal: str, *, watch: bool
 ) -> AsyncGenerator[Runtime]:
-    state = await to_thread.run_sync(_State, settings)
+    state = await to_thread.run_sync(State, settings)
+    runtime: Runtime | None = None
     try:
         seen = await to_thread.run_sync(state.look)
         agent = Principal(id=principal, kind="agent", on_behalf_of=owner(), roles=frozenset({"agent"}))
@@ -350,6 +278,9 @@ async def _opened(
             raise group.exceptions[0] from None  # the caller's own error, as he raised it
         raise
     finally:
+        if runtime is not None:
+            with anyio.CancelScope(shield=True):
+                await runtime._sandboxes.aclose()  # pyright: ignore[reportPrivateUsage]
         state.database.close()
 
 
@@ -361,7 +292,7 @@ def at_terminal(settings: Settings) -> AbstractAsyncContextManager[Runtime]:
 @contextmanager
 def bodies_here(settings: Settings) -> Generator[Body]:
     """Instructions of skills from their snapshots, for a door without a loop."""
-    state = _State(lambda: settings)
+    state = State(lambda: settings)
     try:
         yield state.body
     finally:

@@ -1,0 +1,51 @@
+"""`metier calls …`."""
+
+import json
+from typing import Final
+
+import click
+import msgspec
+
+from metier.doors.cli.opening import settings_of
+from metier.host.call_log import Line, read_log
+from metier.model.text import one_line
+
+_LONGEST: Final = 2_000
+
+
+@click.group("calls")
+def calls_command() -> None:
+    """Look at single calls."""
+
+
+@calls_command.command("log")
+@click.argument("call_id", metavar="ID")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@click.pass_context
+def log_command(ctx: click.Context, call_id: str, as_json: bool) -> None:
+    """Print what the skill wrote into the log of the call ID. These are its own words, not the record."""
+    lines = read_log(settings_of(ctx).home, call_id)
+    if lines is None:
+        raise click.UsageError(
+            f"There is no log of a call {one_line(call_id, 80)!r}. `metier audit tail` shows the ids of calls; "
+            "a call has a log only if its skill wrote one."
+        )
+    for line in lines:
+        # ASCII: what could move a cursor stands there as an escape.
+        click.echo(json.dumps(msgspec.to_builtins(line)) if as_json else _shown(line))
+
+
+def _shown(line: Line) -> str:
+    match line.entry:
+        case {"level": str(level), "message": str(message), **more} if set(more) <= {"meta"}:
+            meta = f" {_plain(more['meta'])}" if more else ""
+            said = f"{level}: {message}{meta}"
+        case str():
+            said = line.entry
+        case _:
+            said = _plain(line.entry)
+    return one_line(f"{line.at} {line.skill}: {said}", _LONGEST)
+
+
+def _plain(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,156 @@
+"""`metier doctor`: what each sandbox can promise on this machine, and what would add what is missing."""
+
+import textwrap
+from typing import Any, Final
+
+import anyio
+import click
+
+from metier.config.settings import Settings
+from metier.doors.cli import exits
+from metier.doors.cli.opening import settings_of
+from metier.execute import trial
+from metier.model.entry import Command, Entry, HttpRequest, InlineCode, WasmModule
+from metier.model.guarantee import MEANING, Guarantee
+from metier.model.text import one_line
+from metier.sandbox.doctor import Examination, Kind, examine
+from metier.sandbox.select import LOOK
+
+KINDS: Final[dict[str, Entry]] = {
+    "command": Command(argv=("true",)),
+    "python": InlineCode(language="python", source=""),
+    "javascript": InlineCode(language="javascript", source=""),
+    "typescript": InlineCode(language="typescript", source=""),
+    "wasm": WasmModule(path="main.wasm"),
+    "http": HttpRequest(method="GET", url="https://example.com/"),
+}
+_WIDTH: Final = 79
+
+
+@click.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def doctor_command(ctx: click.Context, as_json: bool) -> None:
+    """Say what each sandbox can promise here, what is missing, and the command that adds it.
+
+    Exit status 1 when a kind of skill cannot run on this machine.
+    """
+    found = anyio.run(_examine, settings_of(ctx))
+    if as_json:
+        import json
+
+        click.echo(json.dumps(_report(found), ensure_ascii=False, indent=1))
+    else:
+        _show(found)
+    if not found.ok:
+        ctx.exit(exits.PROBLEM)
+
+
+async def _examine(settings: Settings) -> Examination:
+    from metier.runtime.sandboxes import Sandboxes
+
+    sandboxes = Sandboxes(settings)
+    trials = {name: (trial(entry), trial(entry, network=True)) for name, entry in KINDS.items()}
+    try:
+        return await examine(sandboxes(), trials)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await sandboxes.aclose()
+
+
+def _show(found: Examination) -> None:
+    machine = found.machine
+    click.echo(f"{machine.system}, kernel {machine.kernel}")
+    click.echo(f"Landlock ABI {machine.landlock_abi or 'none'}, cgroups {machine.cgroups}, ", nl=False)
+    click.echo(f"bubblewrap {machine.bubblewrap or 'none'}")
+    click.echo("\nWhat can run here")
+    for kind in found.kinds:
+        _show_kind(kind)
+    if found.backends:
+        click.echo("\nWhat each sandbox promises")
+        for number, backend in enumerate(found.backends, 1):
+            click.echo(f"  {number:>2}  {one_line(backend.name, 60)}")
+        click.echo(f"\n  {'':17}" + "".join(f"{number:>3}" for number, _ in enumerate(found.backends, 1)))
+        for guarantee in Guarantee:
+            click.echo(f"  {guarantee.value:17}", nl=False)
+            for backend in found.backends:
+                _mark(guarantee in backend.guarantees, before="  ")
+            click.echo()
+    _show_missing(found)
+
+
+def _show_kind(kind: Kind) -> None:
+    _mark(bool(kind.sandbox), before="  ")
+    if kind.sandbox:
+        network = "" if kind.network else ", without network"
+        click.echo(f" {kind.name:11} {one_line(kind.sandbox, 40)}{network}")
+        return
+    click.echo(f" {kind.name:11} nothing here can run it safely")
+    for reason in kind.reasons:
+        _wrapped(one_line(reason), "      ")
+    if kind.remedy != LOOK:
+        _wrapped(f"→ {one_line(kind.remedy)}", "      ")
+
+
+def _show_missing(found: Examination) -> None:
+    """Each missing thing once, with the sandboxes that would gain from it."""
+    said: dict[tuple[str, str, str], list[str]] = {}
+    for backend in found.backends:
+        for each in backend.missing:
+            said.setdefault((each.what, each.why, each.remedy), []).append(backend.name)
+    if said:
+        click.echo("\nWhat is missing")
+    for (what, why, remedy), names in said.items():
+        _wrapped(f"{one_line(what)} (for {', '.join(names)}): {one_line(why)}", "  ")
+        if remedy:
+            click.echo(f"    → {one_line(remedy)}")  # to be copied, so it is not wrapped
+
+
+def _mark(yes: bool, *, before: str) -> None:
+    click.echo(before, nl=False)
+    click.secho("✓" if yes else "✗", fg="green" if yes else "red", nl=False)
+
+
+def _wrapped(text: str, indent: str) -> None:
+    click.echo(textwrap.fill(text, _WIDTH, initial_indent=indent, subsequent_indent=indent + "  "))
+
+
+def _report(found: Examination) -> dict[str, Any]:
+    machine = found.machine
+    return {
+        "ok": found.ok,
+        "machine": {
+            "system": machine.system,
+            "kernel": machine.kernel,
+            "landlock_abi": machine.landlock_abi,
+            "cgroups": machine.cgroups,
+            "bubblewrap": machine.bubblewrap or None,
+        },
+        "kinds": [
+            {
+                "name": kind.name,
+                "sandbox": kind.sandbox or None,
+                "network": kind.network,
+                "reasons": list(kind.reasons),
+                "remedy": kind.remedy,
+            }
+            for kind in found.kinds
+        ],
+        "sandboxes": [
+            {
+                "name": backend.name,
+                "guarantees": {each.value: each in backend.guarantees for each in Guarantee},
+                "missing": [
+                    {
+                        "what": each.what,
+                        "why": each.why,
+                        "remedy": each.remedy,
+                        "costs": [cost.value for cost in Guarantee if cost in each.costs],
+                    }
+                    for each in backend.missing
+                ],
+            }
+            for backend in found.backends
+        ],
+        "guarantees": {each.value: MEANING[each] for each in Guarantee},
+    }

@@ -1,0 +1,1 @@
+"""What a running skill may ask of us: the bridge, and the services behind it."""

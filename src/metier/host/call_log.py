@@ -1,0 +1,147 @@
+"""The log of one call, written by the skill that ran: `calls/<id>.jsonl` below the state folder.
+
+Every line is made here: time, source and skill are ours, and what the skill says stands as one value under `entry`.
+So nothing it writes can pass for a record of the runtime, and a line end in it is an escape inside a string.
+"""
+
+import os
+import re
+import stat
+from datetime import UTC, datetime
+from typing import Final, final
+
+import msgspec
+from anyio import to_thread
+from msgspec import Struct
+
+from metier.errors import StateError
+from metier.model.diagnostic import Diagnostic
+from metier.model.digest import Json
+from metier.model.permission import PermissionSet
+from metier.model.ports import Answered, NotAnswered
+from metier.openfile import read_small
+from metier.record.private import make_private_folder, require_private
+
+MOST_BYTES: Final = 1_048_576
+"""Of one call's log."""
+LONGEST: Final = 65_536
+"""Of one line."""
+_CALL_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
+_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+@final
+class Line(Struct, frozen=True, kw_only=True):
+    """One line of the log."""
+
+    at: str
+    source: str
+    """Always `skill`."""
+    skill: str
+    entry: Json
+
+
+@final
+class CallLog:
+    """Appends to the log of one call."""
+
+    def __init__(self, state: str, call_id: str, skill: str) -> None:
+        """`state` is the state folder. Raises ValueError for a call id that could name another file."""
+        if not good_id(call_id):
+            raise ValueError(f"{call_id[:60]!r} is not the id of a call")
+        self._folder = os.path.join(state, "calls")
+        self._name = f"{call_id}.jsonl"
+        self._skill = skill
+
+    async def append(self, entry: Json) -> NotAnswered | None:
+        """Write one entry; the reason when it was not written."""
+        line = Line(
+            at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            source="skill",
+            skill=self._skill,
+            entry=entry,
+        )
+        data = msgspec.json.encode(line) + b"\n"
+        if len(data) > LONGEST:
+            return NotAnswered(name="TooLarge", message=f"An entry has at most {LONGEST:,} bytes")
+        return await to_thread.run_sync(self._append, data)
+
+    def _append(self, data: bytes) -> NotAnswered | None:
+        try:
+            make_private_folder(os.path.dirname(self._folder))
+            make_private_folder(self._folder)
+            folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except (OSError, StateError):
+            return _unwritable()
+        try:
+            return _append_to(folder, self._name, data)
+        except OSError:
+            return _unwritable()
+        finally:
+            os.close(folder)
+
+
+def _append_to(folder: int, name: str, data: bytes) -> NotAnswered | None:
+    descriptor = os.open(name, _FLAGS, 0o600, dir_fd=folder)
+    try:
+        status = os.fstat(descriptor)
+        ours = stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and status.st_uid == os.geteuid()
+        if not ours or stat.S_IMODE(status.st_mode) & 0o077:
+            return _unwritable()
+        if status.st_size + len(data) > MOST_BYTES:
+            return NotAnswered(
+                name="TooLarge", message=f"The log of a call has at most {MOST_BYTES:,} bytes and is full"
+            )
+        return None if os.write(descriptor, data) == len(data) else _unwritable()
+    finally:
+        os.close(descriptor)
+
+
+def _unwritable() -> NotAnswered:
+    return NotAnswered(name="Unavailable", message="The log of the call cannot be written")
+
+
+def good_id(call_id: str) -> bool:
+    """Whether this could be the id of a call, and names nothing else."""
+    return _CALL_ID.fullmatch(call_id) is not None
+
+
+def read_log(state: str, call_id: str) -> list[Line] | None:
+    """The log of a call, oldest first; None when there is none.
+
+    Raises:
+        StateError: when it is there and cannot be read, or is not ours alone.
+    """
+    path = os.path.join(state, "calls", f"{call_id}.jsonl")
+    if not good_id(call_id) or not os.path.lexists(path):
+        return None
+    require_private(os.path.dirname(path), folder=True)
+    require_private(path, folder=False)
+    found = read_small(path, most=MOST_BYTES)
+    if isinstance(found, Diagnostic):
+        raise StateError(f"the log of the call cannot be read: {found.message}", remedy=f"Look at {path}")
+    try:
+        return [msgspec.json.decode(line, type=Line) for line in found[0].splitlines()]
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise StateError(
+            f"the log of the call {call_id} was changed or cut off", remedy=f"Look at {path}"
+        ) from None
+
+
+@final
+class WriteCallLog:
+    """`call_log.write`: the skill keeps an entry of its own with its call. Open to every skill."""
+
+    def __init__(self, log: CallLog) -> None:
+        self._log = log
+
+    def allowed(self, permissions: PermissionSet) -> bool:
+        return True
+
+    async def answer(self, params: dict[str, Json]) -> Answered | NotAnswered:
+        if set(params) != {"entry"}:
+            return NotAnswered(name="InvalidRequest", message="call_log.write takes one `entry`")
+        return await self._log.append(params["entry"]) or Answered()
+
+    async def aclose(self) -> None:
+        """Nothing is held."""

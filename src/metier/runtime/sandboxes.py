@@ -1,0 +1,87 @@
+"""The sandboxes, and who answers what runs in them. The only module that names concrete backends."""
+
+import os
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import final
+
+from anyio import to_thread
+
+from metier.config.settings import Settings
+from metier.model.job import Fault, Job, Report
+from metier.model.ports import Host
+from metier.sandbox.protocol import Sandbox
+from metier.sandbox.select import Unavailable, select
+from metier.sandbox.wall import Wall
+
+
+@final
+class Sandboxes:
+    """The sandboxes of one runtime, made when something is first to be run, and who answers what runs in them."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._made: tuple[Sequence[Sandbox], Sequence[Wall]] | None = None
+
+    def __call__(self) -> Sequence[Sandbox]:
+        if self._made is None:
+            self._made = make_sandboxes(self._settings)
+        return self._made[0]
+
+    @asynccontextmanager
+    async def host(self, job: Job) -> AsyncGenerator[Host]:
+        """The bridge of one run: open while it runs, and everything is refused once it is over."""
+        from metier.host.bridge import Bridge
+        from metier.host.call_log import CallLog, WriteCallLog
+        from metier.host.exec import Exec
+        from metier.host.http import Http
+        from metier.host.log import Log
+        from metier.host.secrets import Secrets
+
+        known, granted = Secrets(self._settings.secrets), job.permissions
+        log = CallLog(self._settings.home, job.call_id, job.skill)
+        services = {
+            "exec": Exec(job, self._nested),
+            "http": Http(granted.hosts, lambda name: known.reveal(name) if name in granted.secrets else None),
+            "log": Log(job.call_id, job.skill, log),
+            "call_log.write": WriteCallLog(log),
+        }
+        async with Bridge(job.call_id, job.skill, granted, services) as bridge:
+            yield bridge
+
+    async def _nested(self, job: Job) -> Report:
+        """A program that running code asked for, in a sandbox of its own that keeps what this needs."""
+        sandbox = await to_thread.run_sync(select, job, self())
+        if isinstance(sandbox, Unavailable):
+            fault = Fault(name="SandboxUnavailable", message="; ".join(sandbox.reasons))
+            return Report(ending="not_started", fault=fault)
+        return await sandbox.run(job)
+
+    async def aclose(self) -> None:
+        """End everything that was kept warm."""
+        (sandboxes, walls), self._made = self._made or ((), ()), ((), ())
+        for each in (*sandboxes, *walls):
+            await each.aclose()
+
+
+def make_sandboxes(settings: Settings) -> tuple[Sequence[Sandbox], Sequence[Wall]]:
+    """Every sandbox there is, quickest first, and the walls they share. What each can promise is found out when asked."""
+    from metier.host.secrets import Secrets
+    from metier.sandbox import cgroup
+    from metier.sandbox.bubblewrap import Bubblewrap
+    from metier.sandbox.deno import DenoSandbox
+    from metier.sandbox.http import HttpSandbox
+    from metier.sandbox.landlock import Landlock
+    from metier.sandbox.native import NativeSandbox
+    from metier.sandbox.python import PythonSandbox
+    from metier.sandbox.wasm import WasmSandbox
+
+    groups = cgroup.find()
+    walls: tuple[Wall, ...] = (Bubblewrap(groups=groups), Landlock(groups=groups))
+    cache = os.path.join(settings.cache, "sandbox")
+    behind_walls: list[Sandbox] = []
+    for wall in walls:
+        engine = DenoSandbox(wall, cache=os.path.join(cache, "deno"))
+        behind_walls.extend((NativeSandbox(wall), PythonSandbox(wall), engine))
+    inside = WasmSandbox(cache=os.path.join(cache, "wasm"))
+    return (HttpSandbox(Secrets(settings.secrets).reveal), inside, *behind_walls), walls

@@ -1,0 +1,119 @@
+"""The command line of bubblewrap, from a policy. This is the policy as the kernel gets it, so tests compare it
+word for word."""
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Final
+
+from metier.model.job import Place
+from metier.sandbox.mounts import SYSTEM_FILES, system_folders
+from metier.sandbox.wall import WallError
+
+WHERE: Final = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap", "/run/current-system/sw/bin/bwrap")
+TEMPORARY: Final = ("/tmp", "/var/tmp", "/run/tmp")  # noqa: S108  inside, and empty at every start
+SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108  likewise
+DEVICES: Final = ("zero", "null", "full", "random", "urandom")
+INSIDE_ID: Final = "1000"
+
+_WALLS: Final = (
+    "--unshare-user",
+    "--unshare-ipc",
+    "--unshare-pid",
+    "--unshare-net",
+    "--unshare-uts",
+    "--unshare-cgroup-try",
+    "--disable-userns",
+    "--uid",
+    INSIDE_ID,
+    "--gid",
+    INSIDE_ID,
+    "--hostname",
+    "sandbox",
+    "--cap-drop",
+    "ALL",
+    "--die-with-parent",
+    "--new-session",
+    "--clearenv",
+)
+
+
+def find() -> str | None:
+    """Bubblewrap in a place only root can write. What PATH says does not count: a skill may have written there."""
+    return next((path for path in WHERE if _only_root_writes(path)), None)
+
+
+def line(
+    bwrap: str,
+    *,
+    places: Sequence[tuple[Place, int]],
+    temporary: str,
+    temporary_bytes: int,
+    environment: Mapping[str, str],
+    cwd: str,
+    command: Sequence[str],
+    zero: bool = False,
+    extra: Sequence[str] = (),
+) -> list[str]:
+    """The whole line. Each place comes with the descriptor it is bound from; `command` is out of reach of options.
+
+    `zero` only where something else keeps the zero device from being written: mapped, it is memory nobody counts.
+    """
+    argv = [bwrap, *_WALLS, *extra]
+    for name, value in environment.items():
+        argv += ["--setenv", name, value]
+    argv += _machine()
+    size = str(temporary_bytes)
+    argv += ["--proc", "/proc", *_devices(zero)]
+    argv += ["--size", size, "--tmpfs", SHARED_MEMORY]
+    argv += ["--size", size, "--perms", "0700", "--tmpfs", temporary]
+    for place, descriptor in places:
+        argv += ["--bind-fd" if place.writable else "--ro-bind-fd", str(descriptor), place.path]
+    argv += ["--remount-ro", "/", "--chdir", cwd or temporary, "--", *command]
+    return argv
+
+
+@cache
+def _machine() -> tuple[str, ...]:
+    argv: list[str] = []
+    for folder, link in system_folders():
+        argv += ["--symlink", link, folder] if link else ["--ro-bind", folder, folder]
+    for file in SYSTEM_FILES:
+        if os.path.exists(file):
+            argv += ["--ro-bind", file, file]
+    return tuple(argv)
+
+
+def _devices(zero: bool) -> list[str]:
+    """The few devices a program needs; no terminal, and nothing that could be one."""
+    argv: list[str] = []
+    for name in DEVICES if zero else DEVICES[1:]:
+        argv += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        argv += ["--symlink", f"/proc/self/fd/{number}", f"/dev/{name}"]
+    return [*argv, "--symlink", "/proc/self/fd", "/dev/fd"]
+
+
+def temporary_for(places: Sequence[Place]) -> str:
+    """Where the temporary folder lies: never above a granted one, which would then lie in a writable folder."""
+    for path in TEMPORARY:
+        if not any(place.path == path or place.path.startswith(path + "/") for place in places):
+            return path
+    raise WallError(f"grants may not lie in all of {', '.join(TEMPORARY)} at once")
+
+
+def _only_root_writes(path: str) -> bool:
+    try:
+        real = os.path.realpath(path, strict=True)
+        while True:
+            found = os.lstat(real)
+            if found.st_uid != 0 or (
+                found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not stat.S_ISLNK(found.st_mode)
+            ):
+                return False
+            if real == "/":
+                return os.access(path, os.X_OK)
+            real = os.path.dirname(real)
+    except OSError:
+        return False

@@ -1,0 +1,239 @@
+"""JavaScript and TypeScript: handlers in files, inline code and hooks, each in an engine process of its own.
+
+The engine (Deno) is not the wall; it stands behind one. It is always started on our own runner, which loads the
+code of the skill by a checked import. Everything the code may ask for goes over the bridge to the job's host.
+
+A job whose `context` has `hook` is a hook in the sense of OpenClaw: the event is what stands there, the entry's file
+is loaded, and the value is the event's context as the hook left it. Its files are read in the places of the job, and
+`CLAUDE_TOOL_OUTPUT` is in the job's environment when, and only when, the event is about a tool.
+"""
+
+import os
+import secrets
+import signal
+import time
+from typing import Final, final
+
+import anyio
+from anyio import to_thread
+
+from metier.errors import MetierError
+from metier.model.guarantee import Guarantee
+from metier.model.job import Ending, Event, Fault, Job, Report, Usage
+from metier.model.skill import Limits
+from metier.sandbox import deno_plan
+from metier.sandbox.deno_cache import prepare
+from metier.sandbox.deno_plan import NotPossible, Shape, order_of, shape_of
+from metier.sandbox.deno_pool import Engine, Pool
+from metier.sandbox.deno_where import find_engine
+from metier.sandbox.job_limits import bounded
+from metier.sandbox.protocol import Missing
+from metier.sandbox.wall import Ended, Wall, WallError
+from metier.sandbox.wire import Broken, End, Raised, Returned, Wire
+
+_AT_ONCE: Final = max(4, 4 * (os.cpu_count() or 1))
+_MOST_IN_LINE: Final = 512
+_OWN_END_SECONDS: Final = 0.5
+"""How long a process that has said its last word may take to end by itself. It then goes with a code of its own,
+and what stood ready for it behind the wall can serve the next one."""
+_ENGINE_GAVE_UP: Final = frozenset({signal.SIGTRAP, signal.SIGABRT, signal.SIGILL})
+
+
+@final
+class DenoSandbox:
+    """Runs JavaScript and TypeScript behind a wall. Without the engine it promises nothing and starts nothing."""
+
+    name: Final = "deno"
+
+    def __init__(self, wall: Wall, *, cache: str, pool_mb: int = 512) -> None:
+        """`cache` is a folder of our own for what the engine keeps; made when first needed."""
+        self._wall = wall
+        self._engine = find_engine()
+        self._root = os.path.abspath(cache)
+        self._cache = ""
+        self._preparing = anyio.Lock()
+        self._pool = Pool(wall, megabytes=pool_mb)
+        self._turns = anyio.Semaphore(_AT_ONCE)
+        self._in_line = 0
+        self._under_way: set[Engine] = set()
+        self._plain: set[tuple[str, tuple[int, ...]]] = set()
+        self._closed = False
+
+    def takes(self, job: Job) -> bool:
+        """Whether it is JavaScript or TypeScript."""
+        return deno_plan.takes(job)
+
+    def guarantees(self) -> frozenset[Guarantee]:
+        """Those of the wall; and output and time are bounded here, whatever the wall does about them."""
+        if isinstance(self._engine, Missing):
+            return frozenset()
+        mine = self._wall.guarantees()
+        if Guarantee.NO_NETWORK in mine:
+            # Inside there is none; the one way out is the bridge, which asks egress.
+            mine |= {Guarantee.NETWORK_BY_GRANT}
+        return mine | {Guarantee.OUTPUT_BOUNDED}
+
+    def missing(self) -> tuple[Missing, ...]:
+        """The engine, if it is not there, and what the wall misses."""
+        mine = (self._engine,) if isinstance(self._engine, Missing) else ()
+        return (*mine, *self._wall.missing())
+
+    async def run(self, job: Job) -> Report:
+        """Run one job. Never raises but for cancellation, and then too nothing is left."""
+        if isinstance(self._engine, Missing):
+            return _refused(f"{self._engine.why}; {self._engine.remedy}")
+        if self._closed or not self.takes(job):
+            return _refused(
+                "this sandbox is closed" if self._closed else "this is not JavaScript or TypeScript"
+            )
+        limits = bounded(job.limits)
+        if isinstance(limits, str):
+            return _refused(limits)
+        if self._in_line >= _MOST_IN_LINE:
+            return Report(ending="busy")
+        self._in_line += 1
+        try:
+            with anyio.move_on_after(limits.timeout) as waited:
+                await self._turns.acquire()
+        finally:
+            self._in_line -= 1
+        if waited.cancelled_caught:
+            return Report(ending="busy")
+        try:
+            return await self._run(job, limits, self._engine.path)
+        except WallError as error:
+            return _refused(str(error))
+        except (OSError, MetierError) as error:
+            return _refused(
+                error.strerror or "the disk refused" if isinstance(error, OSError) else str(error)
+            )
+        finally:
+            self._turns.release()
+
+    async def aclose(self) -> None:
+        """End everything, also what is under way."""
+        self._closed = True
+        await self._pool.aclose()
+        for engine in tuple(self._under_way):
+            await engine.kill()
+
+    async def _run(self, job: Job, limits: Limits, engine_path: str) -> Report:
+        began = time.monotonic()
+        shape = await self._shape(job, limits, engine_path)
+        if isinstance(shape, NotPossible):
+            return _refused(shape.why)
+        engine = await self._pool.take(shape)
+        self._under_way.add(engine)
+        key = secrets.token_hex(16)
+        wire = Wire(engine.read_fd, engine.write_fd, key=key, host=job.host, output_bytes=limits.output_bytes)
+        said: End | None = None
+        try:
+            with anyio.move_on_after(limits.timeout - (time.monotonic() - began)):
+                said = await _hear(wire, engine, job, limits)
+            if _leaves_by_itself(said):
+                with anyio.move_on_after(_OWN_END_SECONDS) as waited:
+                    await engine.wait()
+                if not waited.cancelled_caught:
+                    await self._pool.refill(shape)
+        finally:
+            ended = await engine.end()
+            self._under_way.discard(engine)
+        return _report(job, said, wire, ended, engine, time.monotonic() - began)
+
+    async def _shape(self, job: Job, limits: Limits, engine_path: str) -> Shape | NotPossible:
+        if not self._cache:
+            async with self._preparing:
+                if not self._cache:
+                    bare = deno_plan.bare_shape(engine_path)
+                    self._cache = await prepare(self._wall, shape=bare, root=self._root)
+        shape = shape_of(job, limits, engine=engine_path, cache=self._cache)
+        if isinstance(shape, NotPossible) or not shape.bundle or (shape.bundle, shape.stamp) in self._plain:
+            return shape
+        problem = await to_thread.run_sync(deno_plan.only_plain_files, shape.bundle)
+        if problem is None:
+            self._plain.add((shape.bundle, shape.stamp))
+        return problem or shape
+
+
+async def _hear(wire: Wire, engine: Engine, job: Job, limits: Limits) -> End:
+    said: End = Broken(problem="closed", detail="")
+    async with anyio.create_task_group() as group:
+        group.start_soon(engine.audit.run)
+        said = await wire.run(order_of(job, limits))
+        group.cancel_scope.cancel()
+    return said
+
+
+def _leaves_by_itself(said: End | None) -> bool:
+    return isinstance(said, Returned | Raised) or (isinstance(said, Broken) and said.problem == "closed")
+
+
+def _report(job: Job, said: End | None, wire: Wire, ended: Ended, engine: Engine, seconds: float) -> Report:
+    ending, fault = _ending(said, ended, engine)
+    size = said.size if isinstance(said, Returned) else 0
+    return Report(
+        ending=ending,
+        value=said.value if isinstance(said, Returned) and ending == "returned" else None,
+        fault=None if fault is None else _without_paths(fault, job),
+        exit_code=ended.exit_code if ending == "no_result" else None,
+        signal=ended.signal if ending == "signalled" else None,
+        stdout=wire.stdout,
+        stderr=wire.stderr,
+        truncated=wire.truncated,
+        usage=Usage(
+            seconds=seconds,
+            cpu_seconds=ended.cpu_seconds,
+            memory_bytes=ended.memory_bytes,
+            output_bytes=wire.logged_bytes + size,
+        ),
+        denials=_together(ended.denials, engine.audit.denials, wire.denials),
+        violations=_together(ended.violations, wire.violations),
+    )
+
+
+def _ending(said: End | None, ended: Ended, engine: Engine) -> tuple[Ending, Fault | None]:
+    match said:
+        case None:
+            return "timed_out", None
+        case Returned():
+            return "returned", None
+        case Raised(fault=fault):
+            return "raised", fault
+        case Broken(problem="forged_message" | "violation", detail=detail):
+            return "stopped", Fault(name="Violation", message=detail)
+        case Broken(problem="bad_result" | "too_large", detail=detail):
+            return "bad_result", Fault(name="BadResult", message=detail)
+        case Broken():
+            return _own_end(ended, engine)
+
+
+def _own_end(ended: Ended, engine: Engine) -> tuple[Ending, Fault | None]:
+    gave_up = ended.signal in _ENGINE_GAVE_UP or ended.exit_code in {
+        128 + number for number in _ENGINE_GAVE_UP
+    }
+    if ended.why == "out_of_memory" or (gave_up and engine.audit.out_of_memory):
+        return "out_of_memory", None
+    if ended.signal is not None:
+        return "signalled", None
+    detail = "it ended without returning anything: it left early, or waited for something that never comes"
+    return "no_result", Fault(name="NoResult", message=detail)
+
+
+def _without_paths(fault: Fault, job: Job) -> Fault:
+    """The engine names files as it sees them; people are shown them as the skill knows them."""
+    message = fault.message.replace(deno_plan.GUEST, "{metier}")
+    if job.bundle:
+        message = message.replace(job.bundle, "{baseDir}")
+    return Fault(name=fault.name, message=message)
+
+
+def _together(*several: tuple[Event, ...]) -> tuple[Event, ...]:
+    counts: dict[tuple[str, str], int] = {}
+    for event in (event for events in several for event in events):
+        what = (event.kind, event.detail)
+        counts[what] = counts.get(what, 0) + event.count
+    return tuple(Event(kind=kind, detail=detail, count=count) for (kind, detail), count in counts.items())
+
+
+def _refused(why: str) -> Report:
+    return Report(ending="not_started", fault=Fault(name="NotStarted", message=why))

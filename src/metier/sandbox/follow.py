@@ -1,0 +1,61 @@
+"""Stays with a run until it is over: its time, its disk, its caller's patience."""
+
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Literal, TypeAlias
+
+import anyio
+
+from metier.sandbox.disk import Disk
+from metier.sandbox.wall import Ended, Running, WallError
+
+Cut: TypeAlias = Literal["", "timed_out", "out_of_disk", "stopped"]
+
+
+async def follow(
+    running: Running,
+    until: Callable[[], Coroutine[Any, Any, Ended]],
+    *,
+    seconds: float,
+    disk: Disk,
+    stop: anyio.Event,
+    beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
+) -> tuple[Ended, Cut]:
+    """Wait for `until`, which ends when the run does, with `beside` going on meanwhile.
+
+    A run that is out of time or disk, or that `stop` is set for, is killed, and so is one whose caller went away: nothing of it is left when
+    this returns or is cancelled, and `disk` is closed. The clock is the monotonic one.
+
+    Raises:
+        WallError: the run never began.
+    """
+    cut: Cut = ""
+    ended: Ended | None = None
+    trouble: WallError | None = None
+    try:
+        async with anyio.create_task_group() as tasks:
+            with anyio.CancelScope(deadline=anyio.current_time() + seconds) as time_left:
+
+                async def end_it(why: Cut, when: Callable[[], Awaitable[object]]) -> None:
+                    nonlocal cut
+                    await when()
+                    cut = why
+                    time_left.cancel()
+
+                tasks.start_soon(end_it, "out_of_disk", disk.until_full)
+                tasks.start_soon(end_it, "stopped", stop.wait)
+                for each in beside:
+                    tasks.start_soon(each)
+                try:
+                    ended = await until()
+                except WallError as error:
+                    trouble = error
+            tasks.cancel_scope.cancel()
+    finally:
+        disk.close()
+        if ended is None and trouble is None:
+            with anyio.CancelScope(shield=True):
+                ended = await running.kill()
+                cut = cut or "timed_out"
+    if ended is None:
+        raise trouble or WallError("the run never began")
+    return ended, cut

@@ -1,0 +1,501 @@
+"""The locks a process puts on itself inside a sandbox: Landlock, a seccomp filter, and giving up capabilities.
+
+Runs where the package is not importable, in a process that should start at once: standard library only, and
+little of it. Everything binds the calling thread, and what that thread starts, for ever.
+What cannot be done raises OSError; nothing is left open silently. Written for Linux on x86-64.
+"""
+
+import ctypes
+import errno
+import fcntl
+import os
+import select
+import stat
+import struct
+import sys
+
+TYPE_CHECKING = False  # importing typing for this would be a third of the start-up time
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Literal
+
+SUPPORTED = sys.platform == "linux" and os.uname().machine == "x86_64" and sys.maxsize > 2**32
+
+# --- The system calls known at the time of writing (Linux 6.18), in the order of their numbers --------------------
+
+_FROM_0 = """
+read write open close stat fstat lstat poll lseek mmap mprotect munmap brk rt_sigaction rt_sigprocmask rt_sigreturn
+ioctl pread64 pwrite64 readv writev access pipe select sched_yield mremap msync mincore madvise shmget shmat shmctl
+dup dup2 pause nanosleep getitimer alarm setitimer getpid sendfile socket connect accept sendto recvfrom sendmsg
+recvmsg shutdown bind listen getsockname getpeername socketpair setsockopt getsockopt clone fork vfork execve exit
+wait4 kill uname semget semop semctl shmdt msgget msgsnd msgrcv msgctl fcntl flock fsync fdatasync truncate ftruncate
+getdents getcwd chdir fchdir rename mkdir rmdir creat link unlink symlink readlink chmod fchmod chown fchown lchown
+umask gettimeofday getrlimit getrusage sysinfo times ptrace getuid syslog getgid setuid setgid geteuid getegid setpgid
+getppid getpgrp setsid setreuid setregid getgroups setgroups setresuid getresuid setresgid getresgid getpgid setfsuid
+setfsgid getsid capget capset rt_sigpending rt_sigtimedwait rt_sigqueueinfo rt_sigsuspend sigaltstack utime mknod
+uselib personality ustat statfs fstatfs sysfs getpriority setpriority sched_setparam sched_getparam sched_setscheduler
+sched_getscheduler sched_get_priority_max sched_get_priority_min sched_rr_get_interval mlock munlock mlockall
+munlockall vhangup modify_ldt pivot_root _sysctl prctl arch_prctl adjtimex setrlimit chroot sync acct settimeofday
+mount umount2 swapon swapoff reboot sethostname setdomainname iopl ioperm create_module init_module delete_module
+get_kernel_syms query_module quotactl nfsservctl getpmsg putpmsg afs_syscall tuxcall security gettid readahead setxattr
+lsetxattr fsetxattr getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr removexattr lremovexattr fremovexattr
+tkill time futex sched_setaffinity sched_getaffinity set_thread_area io_setup io_destroy io_getevents io_submit
+io_cancel get_thread_area lookup_dcookie epoll_create epoll_ctl_old epoll_wait_old remap_file_pages getdents64
+set_tid_address restart_syscall semtimedop fadvise64 timer_create timer_settime timer_gettime timer_getoverrun
+timer_delete clock_settime clock_gettime clock_getres clock_nanosleep exit_group epoll_wait epoll_ctl tgkill utimes
+vserver mbind set_mempolicy get_mempolicy mq_open mq_unlink mq_timedsend mq_timedreceive mq_notify mq_getsetattr
+kexec_load waitid add_key request_key keyctl ioprio_set ioprio_get inotify_init inotify_add_watch inotify_rm_watch
+migrate_pages openat mkdirat mknodat fchownat futimesat newfstatat unlinkat renameat linkat symlinkat readlinkat
+fchmodat faccessat pselect6 ppoll unshare set_robust_list get_robust_list splice tee sync_file_range vmsplice
+move_pages utimensat epoll_pwait signalfd timerfd_create eventfd fallocate timerfd_settime timerfd_gettime accept4
+signalfd4 eventfd2 epoll_create1 dup3 pipe2 inotify_init1 preadv pwritev rt_tgsigqueueinfo perf_event_open recvmmsg
+fanotify_init fanotify_mark prlimit64 name_to_handle_at open_by_handle_at clock_adjtime syncfs sendmmsg setns getcpu
+process_vm_readv process_vm_writev kcmp finit_module sched_setattr sched_getattr renameat2 seccomp getrandom
+memfd_create kexec_file_load bpf execveat userfaultfd membarrier mlock2 copy_file_range preadv2 pwritev2 pkey_mprotect
+pkey_alloc pkey_free statx io_pgetevents rseq uretprobe uprobe
+"""
+_FROM_424 = """
+pidfd_send_signal io_uring_setup io_uring_enter io_uring_register open_tree move_mount fsopen fsconfig fsmount fspick
+pidfd_open clone3 close_range openat2 pidfd_getfd faccessat2 process_madvise epoll_pwait2 mount_setattr quotactl_fd
+landlock_create_ruleset landlock_add_rule landlock_restrict_self memfd_secret process_mrelease futex_waitv
+set_mempolicy_home_node cachestat fchmodat2 map_shadow_stack futex_wake futex_wait futex_requeue statmount listmount
+lsm_get_self_attr lsm_set_self_attr lsm_list_modules mseal setxattrat getxattrat listxattrat removexattrat
+open_tree_attr file_getattr file_setattr listns
+"""
+NUMBERS = {
+    name: nr
+    for start, names in ((0, _FROM_0), (424, _FROM_424))
+    for nr, name in enumerate(names.split(), start)
+}
+_NAMES = {nr: name for name, nr in NUMBERS.items()}
+
+# --- What becomes of each: a name in none of the groups below is allowed, a number without a name is ENOSYS --------
+
+_NEVER = """
+ptrace process_vm_readv process_vm_writev pidfd_getfd
+mount umount2 pivot_root chroot move_mount open_tree open_tree_attr fsopen fsconfig fsmount fspick mount_setattr
+unshare setns bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register
+add_key request_key keyctl open_by_handle_at
+init_module finit_module delete_module kexec_load kexec_file_load reboot swapon swapoff acct
+settimeofday clock_settime sethostname setdomainname iopl ioperm vhangup
+"""
+VIOLATIONS = frozenset(_NEVER.split())
+"""No skill ever has a reason for these. EPERM, and with a listener a notice. So is `clone` with a new namespace."""
+
+_REFUSED = {
+    # Ordinary programs try these now and then; EPERM, and nobody is told.
+    errno.EPERM: """
+    kcmp name_to_handle_at syslog quotactl quotactl_fd adjtimex clock_adjtime lookup_dcookie fanotify_init
+    fanotify_mark move_pages migrate_pages process_madvise process_mrelease lsm_set_self_attr file_setattr
+    """,
+    # Programs that know these know how to do without, as on a kernel that lacks them. clone3 hides its flags behind
+    # a pointer. System V and POSIX queues would carry something from one run to the next. What lies in memory
+    # files counts for no limit on memory.
+    errno.ENOSYS: """
+    clone3 memfd_create memfd_secret modify_ldt statmount listmount listns
+    shmget shmat shmctl shmdt semget semop semctl semtimedop msgget msgsnd msgrcv msgctl
+    mq_open mq_unlink mq_timedsend mq_timedreceive mq_notify mq_getsetattr
+    io_setup io_destroy io_getevents io_submit io_cancel io_pgetevents
+    uselib ustat sysfs _sysctl create_module get_kernel_syms query_module nfsservctl getpmsg putpmsg afs_syscall
+    tuxcall security set_thread_area get_thread_area epoll_ctl_old epoll_wait_old vserver
+    """,
+}
+_WITHOUT_NETWORK = {errno.EACCES: "connect bind listen accept accept4"}
+_WITHOUT_MOUNTS = {
+    # Landlock does not guard metadata, so here nobody changes any. git and cp cannot do without a chmod that works,
+    # so it seems to work.
+    0: "chmod fchmod fchmodat fchmodat2 utime utimes futimesat utimensat",
+    errno.EPERM: """
+    chown fchown lchown fchownat
+    setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat
+    """,
+    # Nor does it guard watching, which tells the names of files in folders that cannot be listed.
+    errno.ENOSYS: "inotify_init inotify_init1",
+}
+
+_ALLOW, _NOTIFY, _ERRNO, _KILL = 0x7FFF0000, 0x7FC00000, 0x00050000, 0x80000000
+_ARCH_X86_64, _X32 = 0xC000003E, 0x40000000
+_LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
+_JUMP, _JUMP_IF_EQUAL, _JUMP_IF_AT_LEAST, _JUMP_IF_ANY_BIT = 0x05, 0x15, 0x35, 0x45
+
+_NEW_NAMESPACE = 0x7E020000
+_CLONE_PARENT = 0x8000
+_SHARED_ANONYMOUS, _GROWS_DOWN = 0x21, 0x100
+_STACKS = 0x7FFB  # the last 20 GiB of addresses: 16 for where the kernel may put it, 4 for its size
+_NEW_LISTENER, _WAIT_KILLABLE = 8, 32
+_AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
+_STREAM, _SEQPACKET, _TYPE_MASK, _TCP = 1, 5, 0xF, 6
+_WHOLE = 0xFFFFFFFF
+_IOCTLS_REFUSED = (
+    0x5412,  # TIOCSTI
+    0x541C,  # TIOCLINUX
+    0x5423,  # TIOCSETD
+    0x40086602,  # FS_IOC_SETFLAGS and its 32-bit form, FSSETXATTR, ENABLE_VERITY, SET_ENCRYPTION_POLICY:
+    0x40046602,  # a descriptor opened for reading is enough for these
+    0x401C5820,
+    0x40806685,
+    0x800C6613,
+)
+
+if TYPE_CHECKING:
+    Code = list[tuple[int, int, int, int]]
+    """Instructions of classic BPF: operation, jump when true, jump when false, operand."""
+
+
+def program(*, notify: bool, sockets: "Literal['none', 'inet']", no_metadata: bool) -> bytes:
+    """The seccomp filter. With `notify` it must be loaded with a listener, which then hears of every `socket` refused
+    and every violation. `no_metadata` is for where there is no mount namespace around.
+
+    Plain allowed calls are decided from the number alone, so the kernel answers them from a cache.
+    """
+    _need_this_machine()
+    violation = _NOTIFY if notify else _ERRNO | errno.EPERM
+    decisions: dict[str, Code] = {name: _end(_ALLOW) for name in NUMBERS}
+    decisions.update(_checked(violation))
+    decisions.update({name: _end(violation) for name in VIOLATIONS})
+    groups = [_REFUSED]
+    if sockets == "none":
+        groups.append(_WITHOUT_NETWORK)
+    if no_metadata:
+        groups.append(_WITHOUT_MOUNTS)
+    for group in groups:
+        decisions.update(
+            {name: _end(_ERRNO | error) for error, names in group.items() for name in names.split()}
+        )
+    decisions["socket"] = _socket(sockets, _NOTIFY if notify else _ERRNO | errno.EACCES)
+    code: Code = [(_LOAD, 0, 0, 4), (_JUMP_IF_EQUAL, 1, 0, _ARCH_X86_64), *_end(_KILL)]
+    code += [(_LOAD, 0, 0, 0), (_JUMP_IF_AT_LEAST, 0, 1, _X32), *_end(_KILL)]
+    code += _search(_ranges({NUMBERS[name]: leaf for name, leaf in decisions.items()}))
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
+
+
+def _checked(violation: int) -> "dict[str, Code]":
+    """The calls that depend on an argument."""
+    eperm, enomem, eacces = _ERRNO | errno.EPERM, _ERRNO | errno.ENOMEM, _ERRNO | errno.EACCES
+    own_process_only = _unless(0, (0,), eperm) + _end(_ALLOW)
+    return {
+        # A child that is made a sibling would hide from who ends the whole tree.
+        "clone": _if_bits(0, _NEW_NAMESPACE, violation) + _if_bits(0, _CLONE_PARENT, eperm) + _end(_ALLOW),
+        "ioctl": _if_one_of(1, _IOCTLS_REFUSED, eperm) + _end(_ALLOW),
+        # Neither kind of memory counts for RLIMIT_DATA.
+        "mmap": _if_bits(3, _GROWS_DOWN, enomem)
+        + _if_one_of(3, (_SHARED_ANONYMOUS,), enomem, mask=_SHARED_ANONYMOUS)
+        + _end(_ALLOW),
+        # The stack can be moved and grown this way, and counts for RLIMIT_DATA neither. Its addresses are the highest.
+        "mremap": _if_high_half_at_least(0, _STACKS, enomem) + _end(_ALLOW),
+        # Of two listeners the later one is asked, so a guest never gets one: it could let through what ours refuses.
+        "seccomp": _if_bits(1, _NEW_LISTENER, _ERRNO | errno.EBUSY) + _end(_ALLOW),
+        # A datagram pair can still send to any socket it can name.
+        "socketpair": _unless(0, (_AF_UNIX,), eacces)
+        + _unless(1, (_STREAM, _SEQPACKET), eacces, mask=_TYPE_MASK)
+        + _end(_ALLOW),
+        "personality": _unless(0, (0, _WHOLE), eperm) + _end(_ALLOW),
+        # These reach every process of the same user, and Landlock does not guard them.
+        "setpriority": _unless(0, (0,), eperm) + _unless(1, (0,), eperm) + _end(_ALLOW),
+        "ioprio_set": _unless(0, (1,), eperm) + _unless(1, (0,), eperm) + _end(_ALLOW),
+        "prlimit64": own_process_only,
+        "sched_setaffinity": own_process_only,
+        "sched_setparam": own_process_only,
+        "sched_setscheduler": own_process_only,
+        "sched_setattr": own_process_only,
+    }
+
+
+def _socket(sockets: str, denial: int) -> "Code":
+    if sockets != "inet":
+        return _end(denial)
+    family = _unless(0, (_AF_INET, _AF_INET6), denial)
+    return (
+        family
+        + _unless(1, (_STREAM,), denial, mask=_TYPE_MASK)
+        + _unless(2, (0, _TCP), denial)
+        + _end(_ALLOW)
+    )
+
+
+def _end(verdict: int) -> "Code":
+    return [(_RETURN, 0, 0, verdict)]
+
+
+def _argument(number: int, mask: int = _WHOLE) -> "Code":
+    """Load the lower half of an argument; the kernel looks at no more of those that are checked here."""
+    load = [(_LOAD, 0, 0, 16 + 8 * number)]
+    return load if mask == _WHOLE else [*load, (_AND, 0, 0, mask)]
+
+
+def _if_bits(argument: int, bits: int, verdict: int) -> "Code":
+    return [*_argument(argument), (_JUMP_IF_ANY_BIT, 0, 1, bits), *_end(verdict)]
+
+
+def _if_high_half_at_least(argument: int, value: int, verdict: int) -> "Code":
+    return [(_LOAD, 0, 0, 20 + 8 * argument), (_JUMP_IF_AT_LEAST, 0, 1, value), *_end(verdict)]
+
+
+def _if_one_of(argument: int, values: "Sequence[int]", verdict: int, mask: int = _WHOLE) -> "Code":
+    last = len(values) - 1
+    tests = [(_JUMP_IF_EQUAL, last - at, int(at == last), value) for at, value in enumerate(values)]
+    return [*_argument(argument, mask), *tests, *_end(verdict)]
+
+
+def _unless(argument: int, values: "Sequence[int]", verdict: int, mask: int = _WHOLE) -> "Code":
+    tests = [(_JUMP_IF_EQUAL, len(values) - at, 0, value) for at, value in enumerate(values)]
+    return [*_argument(argument, mask), *tests, *_end(verdict)]
+
+
+def _ranges(leaves: "dict[int, Code]") -> "list[tuple[int, Code]]":
+    """From which number on which code decides; neighbours that are decided alike become one."""
+    absent = _end(_ERRNO | errno.ENOSYS)
+    ranges: list[tuple[int, Code]] = []
+    for number in range(max(leaves) + 2):
+        leaf = leaves.get(number, absent)
+        if not ranges or ranges[-1][1] != leaf:
+            ranges.append((number, leaf))
+    return ranges
+
+
+def _search(ranges: "Sequence[tuple[int, Code]]") -> "Code":
+    """A binary search for the call's number; a conditional jump reaches 255 instructions, a plain one any."""
+    if len(ranges) == 1:
+        return ranges[0][1]
+    middle = len(ranges) // 2
+    below, above = _search(ranges[:middle]), _search(ranges[middle:])
+    start = ranges[middle][0]
+    if len(below) <= 255:
+        return [(_JUMP_IF_AT_LEAST, len(below), 0, start), *below, *above]
+    return [(_JUMP_IF_AT_LEAST, 0, 1, start), (_JUMP, 0, 0, len(below)), *below, *above]
+
+
+def name_of(nr: int) -> str:
+    """The name of a system call, or its number as text."""
+    return _NAMES.get(nr, str(nr))
+
+
+# --- Landlock -----------------------------------------------------------------------------------------------------
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
+_MAKE_CHAR, _MAKE_BLOCK, _TRUNCATE, _IOCTL_DEV = 1 << 6, 1 << 11, 1 << 14, 1 << 15
+_FOR_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
+_CONNECT_TCP = 2
+_RULE_PATH, _RULE_PORT = 1, 2
+
+
+def landlock_abi() -> int:
+    """The version of Landlock here; 0 when there is none."""
+    if not SUPPORTED:
+        return 0
+    try:
+        return _syscall("landlock_create_ruleset", 0, 0, 1)
+    except OSError:
+        return 0
+
+
+def ruleset(
+    *,
+    read: "Sequence[str | int]",
+    execute: "Sequence[str | int]",
+    write: "Sequence[str | int]",
+    connect: "Sequence[int]" = (),
+) -> int:
+    """A descriptor of rules that close everything this Landlock knows but the paths given, and TCP but to the ports
+    in `connect`. `execute` and `write` may be read as well; what can be written cannot be executed.
+
+    A path is text, links followed, or a descriptor that stays the caller's. One that is missing raises OSError.
+    """
+    _need_this_machine()
+    abi = landlock_abi()
+    if abi < 1:
+        raise OSError(errno.ENOSYS, "this kernel has no Landlock, or it is switched off")
+    handled = (1 << (13 if abi < 2 else 14 if abi < 3 else 15 if abi < 5 else 16)) - 1
+    attributes = struct.pack("=QQQ", handled, 3 if abi >= 4 else 0, 3 if abi >= 6 else 0)
+    size = 8 if abi < 4 else 16 if abi < 6 else 24
+    rules = _syscall("landlock_create_ruleset", attributes, size, 0)
+    reading = _READ_FILE | _READ_DIR
+    writing = handled & ~(_EXECUTE | _MAKE_CHAR | _MAKE_BLOCK)
+    try:
+        for rights, paths in ((reading, read), (reading | _EXECUTE, execute), (writing, write)):
+            for path in paths:
+                _allow(rules, path, rights)
+        for port in connect if abi >= 4 else ():
+            _syscall("landlock_add_rule", rules, _RULE_PORT, struct.pack("=QQ", _CONNECT_TCP, port), 0)
+    except BaseException:
+        os.close(rules)
+        raise
+    return rules
+
+
+def _allow(rules: int, path: str | int, rights: int) -> None:
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC) if isinstance(path, str) else path
+    try:
+        # A device is only ever meant when it is named itself; for a file other rights are an error.
+        folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        rights &= ~_IOCTL_DEV if folder else _FOR_FILES
+        _syscall("landlock_add_rule", rules, _RULE_PATH, struct.pack("=Qi", rights, descriptor), 0)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from None
+    finally:
+        if isinstance(path, str):
+            os.close(descriptor)
+
+
+# --- Putting it on ------------------------------------------------------------------------------------------------
+
+_SET_NO_NEW_PRIVS, _GET_NO_NEW_PRIVS = 38, 39
+_SET_MODE_FILTER = 1
+
+
+def restrict(ruleset_fd: int, bpf: bytes, *, notify: bool) -> int:
+    """Bind the calling thread to the rules (none when `ruleset_fd` is negative) and the filter; other threads stay
+    free. Gives the listener of the filter, closed on exec, or -1. After an OSError end the thread: it may be half bound.
+    """
+    _need_this_machine()
+    _prctl(_SET_NO_NEW_PRIVS, 1)
+    if ruleset_fd >= 0:
+        _syscall("landlock_restrict_self", ruleset_fd, 0)
+    code = ctypes.create_string_buffer(bpf, len(bpf))
+    filter_program = struct.pack("@HxxxxxxQ", len(bpf) // 8, ctypes.addressof(code))
+    if not notify:
+        _syscall("seccomp", _SET_MODE_FILTER, 0, filter_program)
+        return -1
+    try:
+        # So that a signal does not make the caller ask, and be counted, twice.
+        return _syscall("seccomp", _SET_MODE_FILTER, _NEW_LISTENER | _WAIT_KILLABLE, filter_program)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # before Linux 5.19
+            raise
+        return _syscall("seccomp", _SET_MODE_FILTER, _NEW_LISTENER, filter_program)
+
+
+class Notice:
+    """A system call that was stopped and waits for an answer."""
+
+    __slots__ = ("args", "id", "name", "nr", "pid")
+
+    def __init__(self, id: int, pid: int, nr: int, args: tuple[int, ...]) -> None:
+        self.id = id
+        self.pid = pid
+        self.nr = nr
+        self.name = name_of(nr)
+        self.args = args
+
+    @property
+    def violation(self) -> bool:
+        """Otherwise it is a denial: somebody wanted a socket."""
+        return self.name != "socket"
+
+    @property
+    def error(self) -> int:
+        """What to refuse it with, the same as without a listener."""
+        return errno.EPERM if self.violation else errno.EACCES
+
+
+_RECEIVE, _SEND = 0xC0502100, 0xC0182101
+
+
+def receive(listener: int) -> Notice | None:
+    """The next call that waits, or None when there is none (any more: its caller may have died meanwhile).
+
+    Never blocks. Wait with `poll` for POLLIN; POLLHUP means that nobody is left who could call. `select` cannot tell
+    the two apart and would spin.
+    """
+    poll = select.poll()
+    poll.register(listener, select.POLLIN)
+    if not any(event & select.POLLIN for _, event in poll.poll(0)):
+        return None
+    room = bytearray(80)  # the kernel wants it zeroed
+    try:
+        fcntl.ioctl(listener, _RECEIVE, room, True)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.EINTR):
+            return None
+        raise
+    number, pid, _, nr, _, _, *args = struct.unpack("=QIIiIQ6Q", room)
+    return Notice(number, pid, nr, tuple(args))
+
+
+def refuse(listener: int, notice: Notice, error: int) -> None:
+    """Let the waiting call fail with `error`. There is no way to let one pass: its arguments can change meanwhile."""
+    if not 0 < error < 4096:
+        raise ValueError(f"{error} is not an error number")
+    try:
+        fcntl.ioctl(listener, _SEND, struct.pack("=QqiI", notice.id, 0, -error, 0))
+    except OSError as failed:
+        if failed.errno != errno.ENOENT:  # its caller died, or was interrupted and will ask again
+            raise
+
+
+# --- Giving up capabilities ---------------------------------------------------------------------------------------
+
+_GET_KEEP_CAPS, _DROP_FROM_BOUNDS, _SET_SECURE_BITS, _AMBIENT = 7, 24, 28, 47
+_AMBIENT_CLEAR_ALL = 4
+_ROOT_IS_NOBODY = 0xEF  # NOROOT, NO_SETUID_FIXUP, NO_CAP_AMBIENT_RAISE, each locked; KEEP_CAPS locked off
+_CAPABILITY_VERSION = 0x20080522
+
+
+def drop_capabilities() -> None:
+    """Give up every capability of the calling thread and the way back to them, user 0 included. Call it while there
+    is one thread."""
+    _need_this_machine()
+    _empty_bounds()
+    locked = True
+    try:
+        _prctl(_SET_SECURE_BITS, _ROOT_IS_NOBODY)
+    except OSError as error:
+        if error.errno != errno.EPERM:
+            raise
+        locked = False
+    _empty_capabilities()
+    if not locked and 0 in os.getresuid() and not _prctl(_GET_NO_NEW_PRIVS):
+        raise OSError(errno.EPERM, "user 0 would get its capabilities back with the next program")
+
+
+def _empty_bounds() -> None:
+    for capability in range(64):
+        try:
+            _prctl(_DROP_FROM_BOUNDS, capability)
+        except OSError:  # EINVAL: past the last one. EPERM: without privilege there is nothing to take from
+            return
+
+
+def _empty_capabilities() -> None:
+    """All sets of the calling thread; what is not permitted cannot be ambient either."""
+    _prctl(_AMBIENT, _AMBIENT_CLEAR_ALL)
+    header = struct.pack("=Ii", _CAPABILITY_VERSION, 0)
+    _syscall("capset", header, bytes(24))
+    left = ctypes.create_string_buffer(24)
+    _syscall("capget", header, ctypes.addressof(left))
+    if any(left.raw) or _prctl(_GET_KEEP_CAPS):
+        raise OSError(errno.EPERM, "a capability is left after all were dropped")
+
+
+# --- The kernel's door --------------------------------------------------------------------------------------------
+
+
+def _need_this_machine() -> None:
+    if not SUPPORTED:
+        raise OSError(errno.ENOSYS, "this confinement is written for Linux on x86-64 only")
+
+
+def _syscall(name: str, *arguments: int | bytes) -> int:
+    passed: Iterable[object] = (
+        ctypes.c_char_p(each) if isinstance(each, bytes) else ctypes.c_long(each) for each in arguments
+    )
+    return _checked_result(name, _libc().syscall(ctypes.c_long(NUMBERS[name]), *passed))
+
+
+def _prctl(option: int, argument: int = 0) -> int:
+    zero = ctypes.c_ulong(0)
+    result = _libc().prctl(ctypes.c_int(option), ctypes.c_ulong(argument), zero, zero, zero)
+    return _checked_result(f"prctl({option})", result)
+
+
+def _checked_result(what: str, result: int) -> int:
+    if result < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"{what}: {os.strerror(error)}")
+    return result
+
+
+def _libc() -> ctypes.CDLL:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.syscall.restype = ctypes.c_long
+    return libc

@@ -1,0 +1,77 @@
+// From a file or a text to the function that is called. What the code is written as is found out by compiling it:
+// text that could be CommonJS is compiled as that, and if its syntax is not, it is loaded as a module.
+
+const readText = Deno.readTextFileSync;
+const AsyncFunction = (async () => {}).constructor;
+const MaybeCommonJs = /\b(?:module\s*\.\s*exports|exports\s*[.[]|require\s*\()/;
+const NeedsNode = /\b(?:require|import)\s*\(|\brequire\s*\.\s*\w/;
+const ARGUMENTS = ["exports", "module", "__filename", "__dirname", "require"];
+
+/** Everything a file of the skill exports. */
+export async function loadFile(path) {
+  if (path.endsWith(".cjs") || path.endsWith(".cts")) return required(path);
+  if (path.endsWith(".js")) {
+    const text = readText(path);
+    if (MaybeCommonJs.test(text)) {
+      const made = compiled(text, path);
+      if (made !== null) return NeedsNode.test(text) ? required(path) : executed(made, path);
+    }
+  }
+  return await import(address(path));
+}
+
+/** The function meant by `name` among what a file exports. */
+export function chosen(exports, name) {
+  if (name === "default" && typeof exports === "function") return exports;
+  const found = exports?.[name];
+  if (typeof found === "function") return found;
+  if (name === "default") {
+    // A CommonJS module loaded as a module has its exports one level down.
+    const inner = typeof found === "object" && found !== null ? found : exports;
+    for (const other of ["default", "handler", "execute"]) {
+      if (typeof inner?.[other] === "function") return inner[other];
+    }
+  }
+  throw new TypeError(
+    name === "default"
+      ? "the file exports no function: write module.exports = async (params, context) => …, or export default"
+      : `the file exports no function of the name ${name}`,
+  );
+}
+
+/** A function of `params` and `context` from the text of its body. Its value is returned, or left in `result`. */
+export async function compileInline(source, language) {
+  // Set in advance so that strict code may assign it too; a declaration of its own is found first.
+  globalThis.result = undefined;
+  const body = `${source}\n;return result;`;
+  if (language === "javascript") return new AsyncFunction("params", "context", body);
+  const text = `export default async function (params, context) {\n${body}\n}`;
+  return (await import(`data:application/typescript,${encodeURIComponent(text)}`)).default;
+}
+
+function compiled(text, path) {
+  try {
+    const hashbang = text.startsWith("#!") ? `//${text}` : text;
+    return new Function(...ARGUMENTS, `${hashbang}\n//# sourceURL=${address(path)}`);
+  } catch (error) {
+    if (error instanceof SyntaxError) return null;
+    throw error;
+  }
+}
+
+function executed(made, path) {
+  const module = { exports: {} };
+  made.call(module.exports, module.exports, module, path, path.slice(0, path.lastIndexOf("/")), undefined);
+  return module.exports;
+}
+
+// Node's loader costs more than the whole run otherwise does, so only code that asks for it gets it.
+async function required(path) {
+  const { createRequire } = await import("node:module");
+  void globalThis.process; // puts the streams of this run into place before the code can ask for them
+  return createRequire(address(path))(path);
+}
+
+function address(path) {
+  return `file://${encodeURI(path).replace(/[?#]/g, (odd) => (odd === "?" ? "%3F" : "%23"))}`;
+}

@@ -1,0 +1,32 @@
+// What hooks import as `openclaw/hooks`: the types of an event, and `runHook`.
+
+import { take } from "./hook.mjs";
+
+/** One file of those an agent is started with. */
+export interface BootstrapFile {
+  path: string;
+  content: string;
+  /** Made up by a hook; no such file need exist. */
+  virtual?: boolean;
+}
+
+/** What a hook may look at and change. What it leaves here is the hook's result. */
+export interface HookContext {
+  bootstrapFiles: BootstrapFile[];
+  workspaceDir?: string;
+}
+
+/** What happened. */
+export interface HookEvent {
+  type: "agent" | "tool" | "message";
+  action: string;
+  sessionKey: string;
+  context: HookContext;
+}
+
+export type HookHandler = (event: HookEvent) => Promise<void>;
+
+/** Have `handler` work on the event of this run; the context as it leaves it is the result. */
+export async function runHook(handler: HookHandler): Promise<void> {
+  await take(handler);
+}

@@ -1,0 +1,81 @@
+// The main module of every JavaScript run. It waits for one order, loads the code it names, calls it, and says how
+// it ended. The code of a skill is loaded only by a computed import, which the engine checks; never by a static one.
+
+import { contextFor } from "./context.mjs";
+import { chosen, compileInline, loadFile } from "./load.mjs";
+import { calledName, encoded, NotPlain, said } from "./plain.mjs";
+import { flush, sayWhere, takeStreams } from "./streams.mjs";
+import { answered, end, order, readNothing, resultRoom } from "./wire.mjs";
+
+const stringify = JSON.stringify;
+const encode = Function.prototype.call.bind(TextEncoder.prototype.encode);
+const encoder = new TextEncoder();
+const slice = Function.prototype.call.bind(String.prototype.slice);
+const setVariable = Deno.env.set.bind(Deno.env);
+const RAISED = -32000;
+const BAD_RESULT = -32001;
+
+async function hook(run) {
+  const { offer, take, takenUp } = await import("./hook.mjs");
+  offer(run.event);
+  const exports = await loadFile(run.file);
+  if (takenUp() === null) await take(chosen(exports, run.export));
+  return await takenUp();
+}
+
+async function result(run) {
+  if (run.kind === "hook") return await hook(run);
+  const context = contextFor(run.context);
+  const called = run.kind === "inline"
+    ? await compileInline(run.source, run.language)
+    : chosen(await loadFile(run.file), run.export);
+  return await called(run.params, context);
+}
+
+function fail(thrown) {
+  flush();
+  const code = thrown instanceof NotPlain ? BAD_RESULT : RAISED;
+  const error = { code, message: slice(said(thrown), 0, 8192), data: { name: slice(calledName(thrown), 0, 100) } };
+  end("error", stringify(error));
+}
+
+async function main(run) {
+  try {
+    const names = Object.keys(run.environment);
+    for (const name of names) setVariable(name, run.environment[name]);
+    const value = await result(run);
+    const body = encoded(value, "the result");
+    if (encode(encoder, body).length > resultRoom()) {
+      throw new NotPlain(`the result is larger than the limit of ${resultRoom()} bytes`);
+    }
+    // What was asked for before the end is done before the end.
+    await answered();
+    flush();
+    end("result", body);
+  } catch (thrown) {
+    fail(thrown);
+  }
+}
+
+// Who is started ahead has time: the way of every run is gone once, so that it is compiled when it counts.
+async function practise() {
+  const file = new URL("./practice.js", import.meta.url).pathname;
+  const context = { call: { id: "" }, operator: {} };
+  readNothing();
+  await main({ kind: "handler", file, export: "default", params: {}, context, environment: {} });
+  await Deno.lstat(file); // its thread then waits for the first answer that is read
+}
+
+addEventListener("unhandledrejection", (event) => {
+  event.preventDefault();
+  fail(event.reason);
+});
+addEventListener("error", (event) => {
+  event.preventDefault();
+  fail(event.error);
+});
+takeStreams();
+sayWhere();
+if (Deno.args[0] === "ahead") await practise();
+const given = order();
+if (given !== null) main(given);

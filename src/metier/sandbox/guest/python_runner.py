@@ -1,0 +1,274 @@
+"""Runs one piece of Python code in a process of its own, and speaks to the host over the bridge.
+
+The code is `async def main(params, context)` (or a plain `def`) in a file of the skill, or inline code that leaves
+its answer in `result`. What it prints is output, never an answer; only plain JSON goes back.
+
+Standard library only: the package is not importable here.
+"""
+
+import asyncio
+import inspect
+import io
+import json
+import linecache
+import os
+import sys
+import traceback
+import types
+from ast import PyCF_ALLOW_TOP_LEVEL_AWAIT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from typing import Any, TypeAlias
+
+    Message: TypeAlias = dict[str, Any]
+
+RAISED, BAD_RESULT = -32000, -32001
+MESSAGE_MOST = 8_000
+
+
+class HostError(Exception):
+    """The host did not do what was asked. `name` says why in one word."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class Reply:
+    """An answer of the host that may still be on its way: `await` it, or `wait()` for it where nothing is async."""
+
+    def __init__(self, bridge: "Bridge", number: int) -> None:
+        self._bridge = bridge
+        self._number = number
+
+    def wait(self) -> object:
+        """The answer; raises HostError."""
+        return self._bridge.answer(self._number)
+
+    def __await__(self) -> "Generator[Any, None, object]":
+        yield from self._bridge.until(self._number).__await__()
+        return self._bridge.answer(self._number)
+
+
+class Bridge:
+    """Requests out, answers in, one line each."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._data = b""
+        self._number = 0
+        self._answers: dict[int, Message] = {}
+        self._expected: dict[int, asyncio.Future[None]] = {}
+        first: Message = json.loads(self._line())
+        self._prefix = first["key"].encode() + b" "
+        self.run: Message = first["params"]
+
+    def send(self, message: "Message") -> None:
+        data = json.dumps({"jsonrpc": "2.0", **message}, allow_nan=False, separators=(",", ":"))
+        line = memoryview(self._prefix + data.encode("utf-8") + b"\n")
+        while line:
+            line = line[os.write(self._descriptor, line) :]
+
+    def tell(self, method: str, params: dict[str, object]) -> None:
+        self.send({"method": method, "params": params})
+
+    def ask(self, method: str, params: dict[str, object]) -> Reply:
+        self._number += 1
+        self.send({"id": self._number, "method": method, "params": params})
+        return Reply(self, self._number)
+
+    def answer(self, number: int) -> object:
+        while number not in self._answers:
+            self._read()
+        answer = self._answers.pop(number)
+        if "error" in answer:
+            raise HostError(answer["error"]["data"]["name"], answer["error"]["message"])
+        return answer["result"]
+
+    async def until(self, number: int) -> None:
+        """Let other tasks run until an answer is there."""
+        loop = asyncio.get_running_loop()
+        if not self._expected:
+            loop.add_reader(self._descriptor, self._readable)
+        while number not in self._answers:
+            future = self._expected.setdefault(number, loop.create_future())
+            await future
+        self._expected.pop(number, None)
+        if not self._expected:
+            loop.remove_reader(self._descriptor)
+
+    def _readable(self) -> None:
+        self._read()
+        while b"\n" in self._data:  # what was read along makes no descriptor readable
+            self._read()
+
+    def _read(self) -> None:
+        answer = json.loads(self._line())
+        number = answer["id"]
+        self._answers[number] = answer
+        future = self._expected.get(number)
+        if future is not None and not future.done():
+            future.set_result(None)
+
+    def _line(self) -> bytes:
+        pieces = [self._data]
+        while b"\n" not in pieces[-1]:
+            pieces.append(os.read(self._descriptor, 65_536))
+            if not pieces[-1]:
+                os._exit(1)  # the host is gone
+        line, _, self._data = b"".join(pieces).partition(b"\n")
+        return line
+
+
+class CallLog:
+    """The call's own log, kept by the host."""
+
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+
+    def write(self, entry: object) -> Reply:
+        return self._bridge.ask("call_log.write", {"entry": entry})
+
+
+class Http:
+    """Requests through the host, which lets through what was granted."""
+
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+
+    def request(self, method: str, url: str, **more: object) -> Reply:
+        return self._bridge.ask("http", {"method": method, "url": url, **more})
+
+    def get(self, url: str, **more: object) -> Reply:
+        return self.request("GET", url, **more)
+
+    def post(self, url: str, **more: object) -> Reply:
+        return self.request("POST", url, **more)
+
+
+def frozen(value: "Any") -> "Any":
+    """What code is told about its call cannot be changed by one part of it for another."""
+    if isinstance(value, dict):
+        told: Message = value  # pyright: ignore[reportUnknownVariableType]
+        return types.MappingProxyType({name: frozen(each) for name, each in told.items()})
+    return value
+
+
+class Context:
+    """What running code may ask of the host, and what it is told about its call."""
+
+    def __init__(self, bridge: Bridge, told: "Message") -> None:
+        self._bridge = bridge
+        self.call_log = CallLog(bridge)
+        self.http = Http(bridge)
+        for name, value in told.items():
+            if name.isidentifier() and not hasattr(self, name):
+                setattr(self, name, frozen(value))
+
+    def exec(self, argv: "list[str]", **more: object) -> Reply:
+        """Run one of the declared programs; its output, or HostError."""
+        return self._bridge.ask("exec", {"argv": argv, **more})
+
+    def log(self, level: str, message: str, **meta: object) -> None:
+        self._bridge.tell("log", {"level": level, "message": message, "meta": meta})
+
+    def ask(self, method: str, **params: object) -> Reply:
+        """Anything else the host offers."""
+        return self._bridge.ask(method, params)
+
+
+def main(descriptor: int, request: "Message") -> int:
+    """Run what the host says over the bridge. The exit code of this process."""
+    surroundings(request)
+    bridge = Bridge(descriptor)
+    try:
+        value = run(bridge)
+    except SystemExit:
+        return 0  # it left without an answer, and the host will say so
+    except BaseException as error:  # noqa: BLE001  the code's own, whatever it is
+        show(error)
+        name, message = type(error).__name__, str(error)[:MESSAGE_MOST]
+        bridge.send({"id": 0, "error": {"code": RAISED, "message": message, "data": {"name": name}}})
+        return 1
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    return give(bridge, value)
+
+
+def surroundings(request: "Message") -> None:
+    """The environment, the standard streams and the import path of this run, instead of the supervisor's."""
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        raw = io.FileIO(number, "w", closefd=False)
+        setattr(sys, name, io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", "backslashreplace"))
+    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
+    # After the standard library: a file of a skill never stands in for a module of it.
+    sys.path[:] = [*sys.path[1:], *request["packages"]]
+    sys.argv[:] = [""]
+
+
+def run(bridge: Bridge) -> object:
+    """Load the code and have it run."""
+    told = bridge.run
+    params = told["arguments"]
+    context = Context(bridge, told["context"])
+    module = types.ModuleType("__main__")
+    sys.modules["__main__"] = module
+    if told["kind"] == "inline":
+        module.__dict__.update(params=params, context=context, result=None, HostError=HostError)
+        code = compiled(told["source"], "<code>")
+        finish(eval(code, module.__dict__))  # noqa: S307  this is what it is for
+        return module.__dict__.get("result")
+    path = told["path"]
+    with open(path, encoding="utf-8") as file:
+        source = file.read()
+    module.__dict__.update(__file__=path, __name__="skill")
+    exec(compile(source, path, "exec"), module.__dict__)  # noqa: S102
+    function = module.__dict__.get(told["function"])
+    if not callable(function):
+        raise AttributeError(f"the file has no function {told['function']!r}")
+    takes = len(inspect.signature(function).parameters)
+    return finish(function(*(params, context)[:takes]))
+
+
+def compiled(source: str, name: str) -> types.CodeType:
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    return compile(source, name, "exec", PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+def finish(value: object) -> object:
+    """The value itself, also of a coroutine."""
+    if not inspect.isawaitable(value):
+        return value
+
+    async def whole() -> object:
+        return await value
+
+    return asyncio.new_event_loop().run_until_complete(whole())
+
+
+def give(bridge: Bridge, value: object) -> int:
+    """Send the result, if it is plain JSON."""
+    try:
+        bridge.send({"id": 0, "result": value})
+    except (TypeError, ValueError, RecursionError, UnicodeEncodeError) as error:
+        message = f"what the code returned is not plain JSON: {error}"[:MESSAGE_MOST]
+        data = {"name": type(error).__name__}
+        bridge.send({"id": 0, "error": {"code": BAD_RESULT, "message": message, "data": data}})
+        return 1
+    return 0
+
+
+def show(error: BaseException) -> None:
+    """The traceback without our own frames, for the author of the code."""
+    try:
+        trace = traceback.TracebackException.from_exception(error, limit=20)
+        trace.stack[:] = [frame for frame in trace.stack if frame.filename != __file__]
+        sys.stderr.writelines(trace.format())
+    except Exception:  # noqa: BLE001  an exception whose own text fails
+        sys.stderr.write(type(error).__name__ + "\n")

@@ -1,0 +1,302 @@
+"""Runs inside the sandbox, before any code of a skill, and starts one run at a time there.
+
+The host speaks to it over one socket: a frame is four bytes of length and JSON, with descriptors beside it. Each
+run is restricted once more (Landlock, system calls, no new privileges) before it begins. When its main process has
+ended, everything else it started is killed and reaped, and the temporary folders are emptied, before the next.
+
+Standard library only: the package is not importable here.
+"""
+
+import ctypes
+import errno
+import fcntl
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+
+TYPE_CHECKING = False  # importing typing would cost a good part of the start-up time
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
+    from metier.sandbox.guest import aftermath, confine
+
+    Message: TypeAlias = dict[str, Any]
+else:
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # an isolated interpreter leaves it out
+    import aftermath
+    import confine
+
+FRAME_MOST = 64 << 20
+REFUSED_MOST = 100
+DUMPABLE, SUBREAPER = 4, 36
+DEFAULTS = [each for each in signal.Signals if each not in (signal.SIGKILL, signal.SIGSTOP)]
+"""An interpreter ignores some signals; a program started by it should not."""
+
+
+class Control:
+    """The socket to the host."""
+
+    def __init__(self, descriptor: int) -> None:
+        os.set_inheritable(descriptor, False)  # it came through an exec, and must not go through another
+        self._socket = socket.socket(fileno=descriptor)
+        self._data = b""
+        self._handed: list[int] = []
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def receive(self) -> "tuple[Message, list[int]] | None":
+        """The next frame with its descriptors, or None when the host is gone."""
+        size = self._exactly(4)
+        if size is None or (length := int.from_bytes(size, "big")) > FRAME_MOST:
+            return None
+        body = self._exactly(length)
+        if body is None:
+            return None
+        handed, self._handed = self._handed, []
+        return json.loads(body), handed
+
+    def send(self, message: "Message", descriptors: "list[int] | None" = None) -> None:
+        body = json.dumps(message, separators=(",", ":")).encode()
+        frame = len(body).to_bytes(4, "big") + body
+        if descriptors:
+            frame = frame[socket.send_fds(self._socket, [frame], descriptors) :]
+        self._socket.sendall(frame)
+
+    def _exactly(self, size: int) -> "bytes | None":
+        while len(self._data) < size:
+            data, handed, _, _ = socket.recv_fds(self._socket, 65_536, 8)
+            for each in handed:
+                os.set_inheritable(each, False)
+            self._handed += handed
+            if not data:
+                return None
+            self._data += data
+        taken, self._data = self._data[:size], self._data[size:]
+        return taken
+
+
+class Walls:
+    """What every run here is restricted to; made once. The limits bind this process too, so nothing can slip by."""
+
+    def __init__(self, setup: "Message") -> None:
+        self.temporary: list[str] = setup["temporary"]
+        self.by_tree: bool = setup["sweep_by_tree"]
+        self.ruleset = -1
+        if confine.landlock_abi() > 0:
+            write = [*setup["write"], *self.temporary]
+            self.ruleset = confine.ruleset(
+                read=setup["read"], execute=setup["execute"], write=write, connect=setup["connect"]
+            )
+        elif setup["landlock"]:
+            raise OSError(errno.ENOSYS, "Landlock is not there")
+        self.filter = confine.program(notify=True, sockets=setup["sockets"], no_metadata=setup["no_metadata"])
+        for name, most in setup["limits"].items():
+            kind = getattr(resource, name)
+            hard = resource.getrlimit(kind)[1]
+            most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            resource.setrlimit(kind, (most, most))
+
+
+class Watch:
+    """Waits for one run and writes down what it was refused."""
+
+    def __init__(self, control: Control, main: int, listener: int) -> None:
+        self._control = control
+        self._listener = listener
+        self._pidfd = os.pidfd_open(main)
+        self.killed = False
+        self.host_gone = False
+        self.refused: dict[tuple[str, int], int] = {}
+
+    def until_end(self) -> None:
+        waiting = select.poll()
+        for each in (self._pidfd, self._listener, self._control.fileno()):
+            waiting.register(each, select.POLLIN)
+        while True:
+            ready = [descriptor for descriptor, _ in waiting.poll()]
+            if self._control.fileno() in ready:
+                # While a run is under way the host has only one thing to say; its end says it too.
+                self.host_gone = self._control.receive() is None
+                self.killed = True
+                return
+            if self._pidfd in ready:
+                return
+            if self._listener in ready and not self._refuse():
+                time.sleep(0.0005)  # its last process is ending: the descriptor is readable and holds nothing
+
+    def _refuse(self) -> bool:
+        notice = confine.receive(self._listener)
+        if notice is None:
+            return False
+        is_socket = notice.name == "socket"
+        key = (notice.name, notice.args[0] if is_socket else 0)
+        if key in self.refused or len(self.refused) < REFUSED_MOST:
+            self.refused[key] = self.refused.get(key, 0) + 1
+        confine.refuse(self._listener, notice, errno.EACCES if is_socket else errno.EPERM)
+        return True
+
+    def close(self) -> None:
+        os.close(self._pidfd)
+        os.close(self._listener)
+
+
+def spawn(request: "Message", descriptors: "list[int]", walls: Walls) -> "tuple[int, int]":
+    """Start a program, from a thread that is restricted for ever and ends with this."""
+    found: list[tuple[int, int] | OSError] = []
+
+    def body() -> None:
+        try:
+            listener = confine.restrict(walls.ruleset, walls.filter, notify=True)
+            pid = os.posix_spawn(
+                request["file"],
+                request["argv"],
+                request["environment"],
+                file_actions=[(os.POSIX_SPAWN_DUP2, each, number) for number, each in enumerate(descriptors)],
+                setsid=True,
+                setsigmask=(),
+                setsigdef=DEFAULTS,
+            )
+            found.append((pid, listener))
+        except OSError as error:
+            found.append(error)
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join()
+    if isinstance(found[0], OSError):
+        raise found[0]
+    return found[0]
+
+
+def fork(request: "Message", descriptors: "list[int]", walls: Walls) -> "tuple[int, int]":
+    """Start Python code in a copy of this interpreter."""
+    ours, theirs = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        code = 70
+        try:  # whatever happens here must not go on as a second supervisor
+            os.setsid()
+            prctl(DUMPABLE, 1)
+            listener = confine.restrict(walls.ruleset, walls.filter, notify=True)
+            socket.send_fds(theirs, [b"l"], [listener])
+            for number, each in enumerate([fcntl.fcntl(each, fcntl.F_DUPFD, 16) for each in descriptors]):
+                os.dup2(each, number)
+            os.closerange(len(descriptors), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+            for each in DEFAULTS:
+                signal.signal(each, signal.SIG_DFL)
+            import python_runner  # pyright: ignore[reportMissingImports]  lies beside this file, and is loaded already
+
+            code = python_runner.main(3, request)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        finally:
+            os._exit(code)  # pyright: ignore[reportUnknownArgumentType]
+    theirs.close()
+    data, listeners, _, _ = socket.recv_fds(ours, 1, 1)
+    ours.close()
+    if not data or not listeners:
+        os.waitpid(pid, 0)
+        raise OSError(errno.EPERM, "the run could not be restricted")
+    return pid, listeners[0]
+
+
+def enter(request: "Message", walls: Walls) -> None:
+    """Go where the run starts, if that is still what the call was judged with."""
+    os.chdir(request["cwd"] or walls.temporary[0])
+    found = os.stat(".")
+    if request["identity"] and [found.st_dev, found.st_ino] != request["identity"]:
+        raise OSError(errno.ESTALE, "the working directory was replaced after the call was judged")
+
+
+def run(
+    request: "Message", descriptors: "list[int]", control: Control, walls: Walls
+) -> "tuple[Message, bool]":
+    """One run from start to clean end: what to tell the host about it, and whether the host is gone."""
+    try:
+        enter(request, walls)
+        main, listener = (spawn if "file" in request else fork)(request, descriptors, walls)
+    except OSError as error:
+        os.chdir("/")
+        return {"error": error.strerror or str(error)}, False
+    finally:
+        for each in descriptors:
+            os.close(each)
+    watch = Watch(control, main, listener)
+    watch.until_end()
+    status, seconds, largest = aftermath.sweep(main, by_tree=walls.by_tree)
+    watch.close()
+    os.chdir("/")
+    for folder in walls.temporary:
+        aftermath.empty(folder)
+    refused = [[name, argument, count] for (name, argument), count in watch.refused.items()]
+    reply: Message = {"killed": watch.killed, "cpu": seconds, "memory": largest, "refused": refused}
+    if os.WIFSIGNALED(status):
+        reply["signal"] = os.WTERMSIG(status)
+    else:
+        reply["exit"] = os.waitstatus_to_exitcode(status)
+    return reply, watch.host_gone
+
+
+def prctl(option: int, value: int) -> None:
+    if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def prepare(setup: "Message") -> "tuple[Walls, Message, list[int]]":
+    """Do what the host asked for at the start; gives what it is told, with descriptors for it."""
+    prctl(SUBREAPER, 1)  # orphans of a run come to us
+    prctl(DUMPABLE, 0)  # our memory is not for our neighbours
+    if setup["drop_capabilities"]:
+        confine.drop_capabilities()
+    ready: Message = {"ready": True}
+    handed: list[int] = []
+    setup["connect"] = []
+    if setup["sockets"] == "inet":
+        # Made in here and served out there: the way to our egress needs no process between.
+        listening = socket.create_server(("127.0.0.1", 0))
+        ready["port"] = listening.getsockname()[1]
+        setup["connect"] = [ready["port"]]
+        handed.append(listening.detach())
+    walls = Walls(setup)
+    if setup["python"]:
+        import gc
+
+        __import__("python_runner")  # so that every copy has it
+        gc.collect()
+        gc.freeze()
+    folders = [os.open(folder, os.O_PATH | os.O_CLOEXEC) for folder in walls.temporary]
+    return walls, ready, [*folders, *handed]
+
+
+def main() -> None:
+    control = Control(int(sys.argv[1]))
+    first = control.receive()
+    if first is None:
+        return
+    try:
+        walls, ready, handed = prepare(first[0])
+    except OSError as error:
+        control.send(
+            {"error": f"{error.strerror or error}{': ' + str(error.filename) if error.filename else ''}"}
+        )
+        return
+    control.send(ready, handed)
+    for each in handed:
+        os.close(each)
+    while (got := control.receive()) is not None:
+        request, descriptors = got
+        if "kill" in request:
+            continue  # it had ended already
+        reply, host_gone = run(request, descriptors, control, walls)
+        if host_gone:
+            return
+        control.send(reply)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""The variables of a run: those that were granted by name, with the values they have for the operator.
+
+A granted variable is visible to the code that runs, also when its value is a secret. Who wants to keep a secret from
+the code grants it as a secret instead: then it is put into requests on their way out.
+
+Variables that tell programs what else to load, start or trust are never handed on, whoever asks for them.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_OURS: Final = frozenset({"HOME", "PATH", "TMPDIR", "LANG"})
+"""Set by the sandbox itself."""
+_STEERING: Final = re.compile(
+    r"LD_.*|GLIBC_.*|GCONV_PATH|LOCPATH|NLSPATH|MALLOC_.*|BASH_.*|BASHOPTS|ENV|SHELLOPTS|SHELL|PS4|IFS|CDPATH|PROMPT_COMMAND"
+    r"|GIT_.*|SSH_.*|PAGER|MANPAGER|LESS.*|EDITOR|VISUAL|BROWSER|NODE_.*|DENO_.*|BUN_.*|NPM_.*|PYTHON.*|PERL.*|RUBY.*|GEM_.*"
+    r"|JAVA_.*|_JAVA_.*|JDK_.*|RUST.*|CARGO_.*|LUA_.*|PHP.*|HTTPS?_PROXY|ALL_PROXY|NO_PROXY|FTP_PROXY|SSL_.*|SSLKEYLOGFILE"
+    r"|REQUESTS_CA_BUNDLE|CURL_.*|OPENSSL_.*|DBUS_.*|XDG_.*|METIER_.*",
+    re.IGNORECASE,
+)
+
+
+def granted_variables(names: Iterable[str], operators: Mapping[str, str]) -> dict[str, str] | str:
+    """The values of the named variables, or why they cannot be given. One the operator does not have is left out."""
+    given: dict[str, str] = {}
+    for name in sorted(names):
+        if not _NAME.fullmatch(name):
+            return f"{name[:60]!r} is not the name of a variable"
+        if name in _OURS:
+            continue
+        if _STEERING.fullmatch(name):
+            return f"the variable {name} steers what programs load, start or trust, so no run gets it"
+        value = operators.get(name)
+        if value is not None:
+            given[name] = value
+    return given

@@ -1,0 +1,222 @@
+"""Supervisors that wait for work behind a wall, and the runs in them.
+
+A supervisor goes back to wait only after a run that ended by itself and did nothing forbidden; after a kill, a
+violation or a lack of memory its wall comes down with it, and the next run gets a new one.
+"""
+
+import os
+import socket
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Final, TypeAlias, final
+
+import anyio
+from msgspec.structs import replace
+
+from metier.sandbox.cgroup import Group
+from metier.sandbox.supervisor import Supervisor, Under
+from metier.sandbox.wall import Code, Ended, Policy, Program, WallError
+
+IDLE_MOST: Final = 8
+"""Each takes about ten megabytes."""
+
+Key: TypeAlias = tuple[Policy, bool]
+"""What it lets through, and whether it runs Python code."""
+
+
+@final
+class Kept:
+    """A supervisor with the wall around it."""
+
+    def __init__(
+        self,
+        key: Key,
+        supervisor: Supervisor,
+        *,
+        temporary: str,
+        shares_disk: bool,
+        group: Group | None,
+        tear_down: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.key: Final = key
+        self.supervisor: Final = supervisor
+        self.temporary: Final = temporary
+        """Its temporary folder, as programs inside call it."""
+        self.shares_disk: Final = shares_disk
+        """Whether that folder lies on a disk of the host."""
+        self.group: Final = group
+        self._tear_down = tear_down
+        self._ending = False
+
+    async def end(self) -> None:
+        """Once; also when several want it."""
+        if self._ending:
+            return
+        self._ending = True
+        self.supervisor.close()
+        with anyio.CancelScope(shield=True):
+            await self._tear_down()
+            if self.group is not None:
+                await anyio.to_thread.run_sync(self.group.remove)
+
+    @property
+    def ended(self) -> bool:
+        return self._ending
+
+    def surroundings(self) -> dict[str, str]:
+        """The variables every program expects; none of them is the host's."""
+        more = surroundings(self.temporary)
+        if self.supervisor.port:
+            url = f"http://127.0.0.1:{self.supervisor.port}"
+            more |= dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), url)
+        return more
+
+
+@final
+class Pool:
+    """The supervisors of one wall."""
+
+    def __init__(self, build: Callable[[Policy, bool], Awaitable[Kept]]) -> None:
+        self._build = build
+        self._idle: OrderedDict[Key, list[Kept]] = OrderedDict()
+        self._busy: set[Kept] = set()
+        self._closed = False
+
+    async def start(self, policy: Policy, program: Program) -> "Supervised":
+        """Start a program in a supervisor."""
+        request: dict[str, object] = {"file": program.argv[0], "argv": list(program.argv)}
+        given = (program.stdin, program.stdout, program.stderr)
+        return await self._begin((policy, False), request, program.environment, program.cwd, given)
+
+    async def fork(self, policy: Policy, code: Code) -> "Supervised":
+        """Start Python code in a supervisor."""
+        request: dict[str, object] = {"packages": list(code.packages)}
+        given = (-1, code.stdout, code.stderr, code.bridge)
+        return await self._begin((policy, True), request, code.environment, code.cwd, given)
+
+    async def give_back(self, kept: Kept) -> None:
+        """After a run: keep the supervisor if it is as good as new, and not more of them than we may."""
+        self._busy.discard(kept)
+        surplus = [kept]
+        if kept.supervisor.usable and not self._closed:
+            self._idle.setdefault(kept.key, []).append(kept)
+            self._idle.move_to_end(kept.key)
+            surplus = []
+        while sum(map(len, self._idle.values())) > IDLE_MOST:
+            taken = self._take(next(iter(self._idle)))
+            surplus += [taken] if taken else []
+        for each in surplus:  # only now: while one ends, others come and go
+            await each.end()
+
+    async def aclose(self) -> None:
+        """End those that wait, and those that work: their runs end as killed."""
+        self._closed = True
+        every = [*self._busy, *(kept for waiting in self._idle.values() for kept in waiting)]
+        self._busy.clear()
+        self._idle.clear()
+        for kept in every:
+            await kept.end()
+
+    async def _begin(
+        self,
+        key: Key,
+        request: dict[str, object],
+        environment: dict[str, str],
+        cwd: str,
+        descriptors: Sequence[int],
+    ) -> "Supervised":
+        request["cwd"] = cwd
+        request["identity"] = _identity(cwd)
+        kept = self._take(key) or await self._build(*key)
+        self._busy.add(kept)
+        request["environment"] = {**environment, **kept.surroundings()}
+        nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            under = await kept.supervisor.run(
+                request, [nothing if each < 0 else each for each in descriptors]
+            )
+            if self._closed:
+                raise WallError("the sandboxes are being closed")
+        except BaseException:
+            self._busy.discard(kept)
+            with anyio.CancelScope(shield=True):
+                await kept.end()
+            raise
+        finally:
+            os.close(nothing)
+        return Supervised(self, kept, under)
+
+    def _take(self, key: Key) -> Kept | None:
+        waiting = self._idle.get(key)
+        if not waiting:
+            return None
+        kept = waiting.pop()
+        if not waiting:
+            del self._idle[key]
+        return kept
+
+
+@final
+class Supervised:
+    """A run in a supervisor, which goes back when it has ended well."""
+
+    def __init__(self, pool: Pool, kept: Kept, under: Under) -> None:
+        self._pool = pool
+        self._kept = kept
+        self._under = under
+        self._ended: Ended | None = None
+        self._back = False
+        self.own_disks: list[int] = [] if kept.shares_disk else kept.supervisor.temporary
+        self.shared_folders: list[str] = [kept.temporary] if kept.shares_disk else []
+        self.proxy: socket.socket | None = kept.supervisor.proxy
+
+    async def wait(self) -> Ended:
+        try:
+            return await self._close(await self._under.wait())
+        except WallError:
+            await self._give_back()
+            raise
+
+    async def kill(self) -> Ended:
+        ended = Ended(signal=9, why="killed")
+        with anyio.CancelScope(shield=True):
+            with suppress(WallError):
+                ended = await self._under.kill()
+            await self._close(ended)
+        return self._ended or ended
+
+    async def _close(self, ended: Ended) -> Ended:
+        if self._ended is None:
+            group = self._kept.group
+            if group is not None and not self._kept.ended:
+                ended = replace(ended, memory_bytes=max(ended.memory_bytes, group.peak_bytes()))
+                if group.ran_out_of_memory():
+                    ended = replace(ended, why="out_of_memory")
+                group.reset_peak()
+            if ended.violations or ended.why != "exited":
+                self._kept.supervisor.usable = False
+            self._ended = ended
+        await self._give_back()
+        return self._ended
+
+    async def _give_back(self) -> None:
+        if not self._back:
+            self._back = True
+            with anyio.CancelScope(shield=True):
+                await self._pool.give_back(self._kept)
+
+
+def surroundings(temporary: str) -> dict[str, str]:
+    """The variables every program expects; none of them is the host's."""
+    return {"HOME": temporary, "TMPDIR": temporary, "PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
+
+
+def _identity(cwd: str) -> list[int]:
+    if not cwd:
+        return []
+    try:
+        found = os.stat(cwd, follow_symlinks=False)
+    except OSError as error:
+        raise WallError(f"{cwd} cannot be used: {error.strerror}") from None
+    return [found.st_dev, found.st_ino]

@@ -1,0 +1,180 @@
+"""The wall where there is no bubblewrap: Landlock, a system call filter, limits, and a supervisor that sweeps.
+
+It keeps files, sockets and signals apart, but it has no namespaces: that a file exists can be found out, other
+processes can be counted, and there is no network of its own to give out. It does not promise those.
+"""
+
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from functools import partial
+from typing import Final, final
+
+import anyio
+from anyio import to_thread
+
+from metier.model.guarantee import Guarantee
+from metier.sandbox.bubblewrap import GUEST, supervisor_command
+from metier.sandbox.cgroup import Group, Groups
+from metier.sandbox.guest import confine
+from metier.sandbox.kept import Kept, Pool
+from metier.sandbox.lend import check_same
+from metier.sandbox.limits import kernel_limits
+from metier.sandbox.mounts import SYSTEM_FILES, check_place, system_folders
+from metier.sandbox.process import Process, in_starter, start
+from metier.sandbox.protocol import Missing
+from metier.sandbox.supervisor import Setup, Supervisor
+from metier.sandbox.wall import Code, Policy, Program, Running, WallError
+
+ABI: Final = 6
+"""The first that keeps a run from signalling its supervisor, without which nobody could promise to sweep."""
+PROMISES: Final = frozenset(Guarantee) - {
+    Guarantee.EXISTENCE,
+    Guarantee.NETWORK_BY_GRANT,
+    Guarantee.PROCESSES_HIDDEN,
+    Guarantee.MEMORY_EXACT,
+}
+_DEVICES: Final = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")
+
+
+@final
+class Landlock:
+    """The wall. Make one for the whole program, and `aclose` it."""
+
+    def __init__(self, *, groups: Groups | None = None) -> None:
+        self._groups = groups
+        self._pool = Pool(self._raise)
+        self._number = 0
+
+    @property
+    def name(self) -> str:
+        return "landlock"
+
+    def guarantees(self) -> frozenset[Guarantee]:
+        exact = {Guarantee.MEMORY_EXACT} if self._groups is not None else frozenset[Guarantee]()
+        return (PROMISES | exact) - frozenset[Guarantee]().union(*(each.costs for each in self.missing()))
+
+    def missing(self) -> tuple[Missing, ...]:
+        everything = frozenset(Guarantee)
+        if not confine.SUPPORTED:
+            what = f"Linux on x86-64 (this is {os.uname().machine})"
+            return (Missing(what=what, why="no system call filter for it yet", remedy="", costs=everything),)
+        if (abi := confine.landlock_abi()) < ABI:
+            why = f"this kernel has {f'version {abi}' if abi else 'none, or it is switched off'}"
+            remedy = "Use a kernel of 6.12 or newer with Landlock in its list of security modules"
+            return (Missing(what=f"Landlock {ABI}", why=why, remedy=remedy, costs=everything),)
+        if os.geteuid() == 0 and self._groups is None:
+            return (
+                Missing(
+                    what="a control group of our own",
+                    why="the kernel does not count root's processes, and no group could be made to do so",
+                    remedy="Run Metier as an ordinary user",
+                    costs=frozenset({Guarantee.PROCESSES_BOUNDED, Guarantee.MEMORY_EXACT}),
+                ),
+            )
+        return ()
+
+    async def start(self, policy: Policy, program: Program) -> Running:
+        return await self._pool.start(policy, program)
+
+    async def fork(self, policy: Policy, code: Code) -> Running:
+        return await self._pool.fork(policy, code)
+
+    async def aclose(self) -> None:
+        await self._pool.aclose()
+
+    async def _raise(self, policy: Policy, python: bool) -> Kept:
+        if policy.network:
+            raise WallError("without namespaces no run can be given a network of its own")
+        _check(policy)
+        temporary = tempfile.mkdtemp(prefix="metier-run-")
+        ours, theirs = socket.socketpair()
+        group: Group | None = None
+        process: Process | None = None
+        try:
+            group = self._group(policy)
+            command = supervisor_command(theirs.fileno())
+            process = await in_starter(partial(start, command, keep=(theirs.fileno(),)))
+            if group is not None:
+                group.attach(process.pid)
+            supervisor = Supervisor(process, ours)
+            theirs.close()
+            await supervisor.prepare(_setup(policy, temporary, python))
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                ours.close()
+                if process is not None:
+                    await _tear_down(process, temporary)
+                else:
+                    os.rmdir(temporary)
+                if group is not None:
+                    group.remove()
+            raise
+        finally:
+            theirs.close()
+        return Kept(
+            (policy, python),
+            supervisor,
+            temporary=temporary,
+            shares_disk=True,
+            group=group,
+            tear_down=partial(_tear_down, process, temporary),
+        )
+
+    def _group(self, policy: Policy) -> Group | None:
+        if self._groups is None:
+            return None
+        self._number += 1
+        name = f"{os.getpid()}-l{self._number}"
+        return self._groups.make(name, memory_bytes=policy.memory_mb << 20, processes=policy.processes + 4)
+
+
+async def _tear_down(process: Process, temporary: str) -> None:
+    """The end of its socket makes a supervisor sweep and leave; only then is its folder removed."""
+    with anyio.move_on_after(5):
+        await process.wait()
+    process.signal()
+    await process.wait()
+    await to_thread.run_sync(partial(shutil.rmtree, temporary, ignore_errors=True))
+
+
+def _check(policy: Policy) -> None:
+    for place in policy.places:
+        check_place(place)
+        try:
+            check_same(place, os.stat(place.path, follow_symlinks=False))
+        except OSError as error:
+            raise WallError(f"{place.path} cannot be opened: {error.strerror}") from None
+
+
+def _setup(policy: Policy, temporary: str, python: bool) -> Setup:
+    limits = kernel_limits(policy)
+    limits["RLIMIT_NPROC"] += _tasks_of_ours()
+    own = [GUEST, os.path.realpath(sys.base_prefix)]
+    return Setup(
+        read=["/dev/zero", *(path for path in SYSTEM_FILES if os.path.exists(path))],
+        execute=[*(path for path, _ in system_folders()), *own, *(place.path for place in policy.places)],
+        write=[*_DEVICES, *(place.path for place in policy.places if place.writable)],
+        temporary=[temporary],
+        limits=limits,
+        landlock=True,
+        no_metadata=True,
+        sweep_by_tree=True,
+        drop_capabilities=os.geteuid() == 0,
+        python=python,
+    )
+
+
+def _tasks_of_ours() -> int:
+    """How many tasks our user has: without a namespace the kernel counts them with those of a run."""
+    ours, count = os.geteuid(), 0
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                if os.stat(f"/proc/{name}").st_uid == ours:
+                    count += len(os.listdir(f"/proc/{name}/task"))
+            except OSError:
+                continue
+    return count

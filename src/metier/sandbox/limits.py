@@ -1,0 +1,31 @@
+"""The limits of a policy in the kernel's words."""
+
+from typing import Final
+
+from metier.sandbox.wall import Policy
+
+OPEN_FILES: Final = 256
+LOCKED_BYTES: Final = 65_536
+STACK_BYTES: Final = 16 << 20
+ENGINE_MB: Final = 640
+"""What an engine with a heap limit of its own (Deno) takes besides that heap, before any code of a skill."""
+
+
+def kernel_limits(policy: Policy) -> dict[str, int]:
+    """Names of `resource` limits with their value, hard and soft alike.
+
+    Memory is limited by what a process can write for itself (DATA), not by address space: programs in Go, Java and
+    JavaScript reserve far more of that than they use.
+    """
+    memory = policy.memory_mb + (ENGINE_MB if policy.bare_heap else 0)
+    return {
+        "RLIMIT_DATA": memory << 20,
+        "RLIMIT_NPROC": policy.processes,
+        "RLIMIT_FSIZE": policy.file_mb << 20,
+        "RLIMIT_CPU": policy.cpu_seconds,
+        "RLIMIT_NOFILE": OPEN_FILES,
+        "RLIMIT_CORE": 0,
+        "RLIMIT_MEMLOCK": LOCKED_BYTES,
+        "RLIMIT_STACK": STACK_BYTES,
+        "RLIMIT_MSGQUEUE": 0,
+    }

@@ -1,0 +1,160 @@
+"""The only place that starts a process.
+
+Every process is started by one thread that lives as long as the program. That is no matter of taste: a child that
+asks to die with its parent dies with the *thread* that started it, and a root host changes that thread's identity
+and mount namespace for each start (`metier.sandbox.lend`), which must touch no other thread.
+"""
+
+import os
+import resource
+import select
+import signal
+import subprocess  # noqa: TID251  this is the one place
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from typing import Final, TypeVar, final
+
+import anyio
+from anyio import to_thread
+
+from metier.sandbox.capture import Capture, Feed
+
+T = TypeVar("T")
+
+_lock: Final = threading.Lock()
+_starter: ThreadPoolExecutor | None = None
+
+
+def _submit(work: Callable[[], T]) -> "Future[T]":
+    global _starter  # one thread for the whole program, made when first needed
+    with _lock:
+        if _starter is None:
+            _starter = ThreadPoolExecutor(1, thread_name_prefix="metier-starter")
+        return _starter.submit(work)
+
+
+async def in_starter(work: Callable[[], T]) -> T:
+    """Run `work` in the thread that starts processes. It is not cancelled halfway: what it started is returned."""
+    future = _submit(work)
+    with anyio.CancelScope(shield=True):
+        await to_thread.run_sync(wait, [future])
+    return future.result()
+
+
+def in_starter_now(work: Callable[[], T]) -> T:
+    """As `in_starter`, for code without a loop."""
+    return _submit(work).result()
+
+
+@final
+class Process:
+    """A child of ours, held by its pidfd so that no other process is ever meant by mistake."""
+
+    def __init__(self, popen: "subprocess.Popen[bytes]") -> None:
+        self._popen = popen
+        self.pid: Final = popen.pid
+        self._pidfd = os.pidfd_open(popen.pid)
+        self.cpu_seconds = 0.0
+        """Once it has ended: of it and of all it waited for."""
+        self.memory_bytes = 0
+        """Once it has ended: the largest among them."""
+
+    def signal(self, number: int = signal.SIGKILL) -> None:
+        """Send a signal, unless it has ended."""
+        if self._pidfd >= 0:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, number)
+
+    async def wait(self) -> int:
+        """Its exit code, or minus the signal that ended it."""
+        if self._pidfd >= 0:
+            await until_ended(self._pidfd)
+        return self.reap()
+
+    def reap(self) -> int:
+        """As `wait`, for a process that has ended or is about to; blocks otherwise."""
+        if self._popen.returncode is None:
+            _, status, usage = os.wait4(self.pid, 0)
+            self._popen.returncode = os.waitstatus_to_exitcode(status)
+            self.cpu_seconds = usage.ru_utime + usage.ru_stime
+            self.memory_bytes = usage.ru_maxrss * 1024
+            os.close(self._pidfd)
+            self._pidfd = -1
+        return self._popen.returncode
+
+
+async def until_ended(pidfd: int) -> None:
+    """Until the process held by `pidfd` has ended. Several may wait: a loop watches a descriptor for one only."""
+    waiting = select.poll()
+    waiting.register(pidfd, select.POLLIN)
+    while not waiting.poll(0):
+        try:
+            await anyio.wait_readable(pidfd)
+        except (anyio.BusyResourceError, anyio.ClosedResourceError):
+            await anyio.sleep(0.002)
+
+
+def start(
+    argv: Sequence[str],
+    *,
+    stdin: int | None = None,
+    stdout: int | None = None,
+    stderr: int | None = None,
+    keep: Sequence[int] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Process:
+    """Start a program with no descriptor but those given and, unless said otherwise, no environment.
+
+    Only to be called inside `in_starter`. None as a standard descriptor is the null device.
+    """
+    nothing = subprocess.DEVNULL
+    popen = subprocess.Popen(  # noqa: S603  argv, never a shell
+        argv,
+        stdin=nothing if stdin is None else stdin,
+        stdout=nothing if stdout is None else stdout,
+        stderr=nothing if stderr is None else stderr,
+        pass_fds=tuple(keep),
+        env=dict(environment or {}),
+        cwd="/",
+        umask=0o022,
+    )
+    return Process(popen)
+
+
+async def run_limited(
+    argv: Sequence[str], *, stdin: bytes, seconds: float, memory_mb: int, output_bytes: int
+) -> tuple[int, bytes, bytes]:
+    """Run a program of ours on input nobody vouches for: exit code (minus the signal), output, error output.
+
+    Its limits are in place before it gets the input. It is no sandbox: the program itself is trusted.
+    """
+    memory = memory_mb << 20
+    limits = {
+        resource.RLIMIT_DATA: memory,
+        resource.RLIMIT_CPU: int(seconds) + 1,
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_NPROC: 64,
+    }
+    with Capture(output_bytes) as out, Capture(65_536) as err, Feed(stdin) as feed:
+        child = await in_starter(lambda: start(argv, stdin=feed.theirs, stdout=out.theirs, stderr=err.theirs))
+        code = -9
+        try:
+            for kind, most in limits.items():
+                with suppress(ProcessLookupError):
+                    resource.prlimit(child.pid, kind, (most, most))
+            async with anyio.create_task_group() as tasks:
+                for each in (out, err, feed):
+                    tasks.start_soon(each.run)
+                with anyio.move_on_after(seconds):
+                    await child.wait()
+                child.signal()
+                code = await child.wait()
+                out.finish()
+                err.finish()
+                tasks.cancel_scope.cancel()
+        finally:
+            child.signal()
+            child.reap()
+        return code, out.data, err.data

@@ -1,0 +1,126 @@
+"""Runs Python code: handlers of a skill and code written in a manifest. A copy of a waiting interpreter per run."""
+
+import secrets
+import socket
+import time
+from typing import final
+
+from metier.model.digest import Json
+from metier.model.entry import InlineCode, PythonHandler
+from metier.model.guarantee import Guarantee
+from metier.model.job import Fault, Job, Report, Usage
+from metier.sandbox.bridged import report_of
+from metier.sandbox.capture import Capture
+from metier.sandbox.disk import Disk
+from metier.sandbox.follow import follow
+from metier.sandbox.policy import policy_of
+from metier.sandbox.protocol import Missing
+from metier.sandbox.turns import Full, Turns
+from metier.sandbox.wall import Code, Ended, Wall, WallError
+from metier.sandbox.way_out import EgressFor, WayOut, egress_for
+from metier.sandbox.wire import Broken, End, Wire
+
+
+@final
+class PythonSandbox:
+    """`PythonHandler` entries, and `InlineCode` in Python."""
+
+    def __init__(self, wall: Wall, egress: EgressFor = egress_for) -> None:
+        self._wall = wall
+        self._egress = egress
+        self._turns = Turns()
+
+    @property
+    def name(self) -> str:
+        return f"python ({self._wall.name})"
+
+    def takes(self, job: Job) -> bool:
+        match job.entry:
+            case PythonHandler():
+                return True
+            case InlineCode(language="python"):
+                return True
+            case _:
+                return False
+
+    def guarantees(self) -> frozenset[Guarantee]:
+        return self._wall.guarantees()
+
+    def missing(self) -> tuple[Missing, ...]:
+        return self._wall.missing()
+
+    async def aclose(self) -> None:
+        """The wall is closed by who made it."""
+
+    async def run(self, job: Job) -> Report:
+        try:
+            async with self._turns.turn():
+                return await self._run(job)
+        except Full as full:
+            return Report(ending="busy", fault=Fault(name="Busy", message=str(full)))
+        except WallError as error:
+            return Report(ending="not_started", fault=Fault(name="NotStarted", message=str(error)))
+
+    async def _run(self, job: Job) -> Report:
+        policy = policy_of(job)
+        began = time.monotonic()
+        ours, theirs = socket.socketpair()
+        with ours, theirs, Capture(job.limits.output_bytes) as out, Capture(job.limits.output_bytes) as err:
+            code = Code(
+                packages=tuple(path for path in (*job.packages, job.bundle) if path),
+                environment=job.environment,
+                cwd=job.cwd,
+                stdout=out.theirs,
+                stderr=err.theirs,
+                bridge=theirs.fileno(),
+            )
+            running = await self._wall.fork(policy, code)
+            for each in (out, err):
+                each.close_theirs()
+            theirs.close()
+            wire = Wire(
+                ours.fileno(),
+                ours.fileno(),
+                key=secrets.token_hex(16),
+                host=job.host,
+                output_bytes=job.limits.output_bytes,
+            )
+            end: End = Broken(problem="closed", detail="it was stopped")
+
+            async def until() -> Ended:
+                nonlocal end
+                end = await wire.run(_told(job))
+                if isinstance(end, Broken) and end.problem != "closed":
+                    return await running.kill()
+                ours.shutdown(socket.SHUT_RDWR)
+                return await running.wait()
+
+            way = WayOut(running.proxy, job.permissions.hosts, self._egress)
+            ended, cut = await follow(
+                running,
+                until,
+                seconds=job.limits.timeout,
+                disk=Disk(policy, running),
+                stop=way.stop,
+                beside=(out.run, err.run, way.serve),
+            )
+            out.finish()
+            err.finish()
+        usage = Usage(
+            seconds=time.monotonic() - began,
+            cpu_seconds=ended.cpu_seconds,
+            memory_bytes=ended.memory_bytes,
+            output_bytes=out.total + err.total + wire.logged_bytes,
+        )
+        return report_of(end, ended, cut, wire, (out, err), way, usage)
+
+
+def _told(job: Job) -> dict[str, Json]:
+    told: dict[str, Json] = {"arguments": job.arguments, "context": job.context}
+    match job.entry:
+        case PythonHandler(path=path, function=function):
+            return {**told, "kind": "handler", "path": f"{job.bundle}/{path}", "function": function}
+        case InlineCode(source=source):
+            return {**told, "kind": "inline", "source": source}
+        case _:
+            raise AssertionError("a kind of entry this backend does not take")

@@ -1,0 +1,237 @@
+"""The host's side of a supervisor: a small process inside a wall that starts runs there, one at a time.
+
+It is trusted and was there before any code of a skill. What it says is checked all the same: it lives next to
+hostile neighbours, and a reply that makes no sense ends it.
+"""
+
+import os
+import socket
+from collections.abc import Sequence
+from typing import Final, final
+
+import anyio
+import msgspec
+from msgspec import Struct
+
+from metier.model.job import Event
+from metier.sandbox.process import Process
+from metier.sandbox.wall import Ended, WallError
+
+READY_SECONDS: Final = 20.0
+LAST_WORD_SECONDS: Final = 0.5
+"""After an order to kill; then the whole wall comes down without it."""
+RUNS_MOST: Final = 1_000
+"""A supervisor is replaced after this many runs: its own processor time counts against its limits."""
+_FRAME_MOST: Final = 1 << 20
+
+
+@final
+class Setup(Struct, frozen=True, kw_only=True):
+    """What a supervisor restricts its runs to."""
+
+    read: list[str]
+    execute: list[str]
+    write: list[str]
+    temporary: list[str]
+    """Emptied after every run."""
+    limits: dict[str, int]
+    """Names of `resource` limits, hard and soft."""
+    sockets: str = "none"
+    landlock: bool = False
+    """Whether to give up where there is no Landlock; inside namespaces it is the second wall, not the first."""
+    no_metadata: bool = False
+    sweep_by_tree: bool = False
+    drop_capabilities: bool = False
+    python: bool = False
+
+
+class _Reply(Struct):
+    ready: bool = False
+    port: int = 0
+    error: str = ""
+    killed: bool = False
+    cpu: float = 0.0
+    memory: int = 0
+    refused: list[tuple[str, int, int]] = []
+    signal: int | None = None
+    exit: int | None = None
+
+
+_decode: Final = msgspec.json.Decoder(_Reply).decode
+
+
+@final
+class Supervisor:
+    """One of them. After a kill, a broken reply or `RUNS_MOST` runs it is not `usable` any more."""
+
+    def __init__(self, process: Process, control: socket.socket) -> None:
+        self.process: Final = process
+        self._control = control
+        self._control.setblocking(False)
+        self._data = b""
+        self._handed: list[int] = []
+        self._runs = 0
+        self.usable = True
+        self.temporary: list[int] = []
+        """Descriptors of its temporary folders, for whoever watches how full they get."""
+        self.proxy: socket.socket | None = None
+        """Listens inside; served by the host."""
+        self.port = 0
+
+    async def prepare(self, setup: Setup) -> None:
+        """Raises WallError when it cannot restrict as asked."""
+        try:
+            with anyio.fail_after(READY_SECONDS):
+                await self._send(msgspec.json.encode(setup), ())
+                reply = await self._receive()
+        except (TimeoutError, OSError) as error:
+            raise WallError(f"the sandbox did not start: {error or 'it did not answer in time'}") from None
+        if reply is None or not reply.ready:
+            raise WallError(f"the sandbox did not start: {reply.error if reply else 'it ended at once'}")
+        folders = len(setup.temporary)
+        self.temporary = self._handed[:folders]
+        if reply.port and len(self._handed) > folders:
+            self.port = reply.port
+            self.proxy = socket.socket(fileno=self._handed[folders])
+        self._handed = []
+
+    async def run(self, request: dict[str, object], descriptors: Sequence[int]) -> "Under":
+        """Begin one run. The descriptors stay the caller's."""
+        self._runs += 1
+        if self._runs >= RUNS_MOST:
+            self.usable = False
+        try:
+            await self._send(msgspec.json.encode(request), descriptors)
+        except OSError as error:
+            self.usable = False
+            raise WallError(f"the sandbox is gone: {error.strerror}") from None
+        return Under(self)
+
+    async def reply(self) -> _Reply | None:
+        """What it says when a run has ended; None when it is gone."""
+        try:
+            reply = await self._receive()
+        except OSError:
+            reply = None
+        if reply is None:
+            self.usable = False
+        return reply
+
+    async def order_kill(self) -> None:
+        self.usable = False
+        try:
+            await self._send(b'{"kill":true}', ())
+        except OSError:
+            return
+
+    def close(self) -> None:
+        """Let go of it. The caller ends the process."""
+        self.usable = False
+        self._control.close()
+        for descriptor in (*self.temporary, *self._handed):
+            os.close(descriptor)
+        self.temporary = []
+        self._handed = []
+        if self.proxy is not None:
+            self.proxy.close()
+            self.proxy = None
+
+    async def _send(self, body: bytes, descriptors: Sequence[int]) -> None:
+        frame = memoryview(len(body).to_bytes(4, "big") + body)
+        waiting = list(descriptors)
+        while frame:
+            try:
+                if waiting:
+                    sent = socket.send_fds(self._control, [frame], waiting)
+                    waiting = []
+                else:
+                    sent = self._control.send(frame)
+                frame = frame[sent:]
+            except BlockingIOError:
+                await anyio.wait_writable(self._control)
+
+    async def _receive(self) -> _Reply | None:
+        size = await self._exactly(4)
+        if size is None:
+            return None
+        length = int.from_bytes(size, "big")
+        body = await self._exactly(length) if length <= _FRAME_MOST else None
+        if body is None:
+            return None
+        try:
+            return _decode(body)
+        except msgspec.DecodeError:
+            return None
+
+    async def _exactly(self, size: int) -> bytes | None:
+        while len(self._data) < size:
+            try:
+                data, handed, _, _ = socket.recv_fds(self._control, 65_536, 8)
+            except BlockingIOError:
+                await anyio.wait_readable(self._control)
+                continue
+            for descriptor in handed:
+                os.set_inheritable(descriptor, False)
+            self._handed += handed
+            if not data:
+                return None
+            self._data += data
+        taken, self._data = self._data[:size], self._data[size:]
+        return taken
+
+
+@final
+class Under:
+    """A run under way in a supervisor."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+        self._ended: Ended | None = None
+
+    async def wait(self) -> Ended:
+        """Raises WallError when it never began."""
+        if self._ended is None:
+            self._ended = _read(await self._supervisor.reply())
+        return self._ended
+
+    async def kill(self) -> Ended:
+        if self._ended is None:
+            await self._supervisor.order_kill()
+            with anyio.move_on_after(LAST_WORD_SECONDS):
+                self._ended = _read(await self._supervisor.reply())
+        if self._ended is None:
+            self._ended = Ended(signal=9, why="killed")
+        return self._ended
+
+
+def _read(reply: _Reply | None) -> Ended:
+    if reply is None:
+        return Ended(signal=9, why="killed")  # it went down with its run
+    if reply.error:
+        raise WallError(reply.error)
+    denials = tuple(
+        Event(kind="socket", detail=_family(argument), count=count)
+        for name, argument, count in reply.refused
+        if name == "socket"
+    )
+    violations = tuple(
+        Event(kind="system_call", detail=name, count=count)
+        for name, _, count in reply.refused
+        if name != "socket"
+    )
+    return Ended(
+        exit_code=reply.exit,
+        signal=reply.signal,
+        why="killed" if reply.killed else "exited",
+        cpu_seconds=reply.cpu,
+        memory_bytes=reply.memory,
+        denials=denials,
+        violations=violations,
+    )
+
+
+def _family(number: int) -> str:
+    try:
+        return socket.AddressFamily(number).name
+    except ValueError:
+        return f"address family {number}"

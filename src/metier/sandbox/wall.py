@@ -1,0 +1,134 @@
+"""The wall around a process: what a program of the machine can reach while it runs. Two are built:
+`bubblewrap` (namespaces) and `landlock` (where there is no bubblewrap). A backend asks its wall to start a program."""
+
+from typing import TYPE_CHECKING, Literal, Protocol, final
+
+from msgspec import Struct
+
+from metier.model.guarantee import Guarantee
+from metier.model.job import Event, Place
+from metier.sandbox.protocol import Missing
+
+if TYPE_CHECKING:
+    from socket import socket
+
+
+@final
+class Policy(Struct, frozen=True, kw_only=True):
+    """What a wall lets through. Equal policies may share what is kept warm, so everything that matters is here."""
+
+    places: tuple[Place, ...] = ()
+    """Sorted. Besides these only the system's own programs and libraries are there, read-only."""
+    network: bool = False
+    """Loopback of its own, with our proxy on it and nothing else."""
+    memory_mb: int = 256
+    processes: int = 64
+    file_mb: int = 256
+    """The largest file it can write; its temporary folder as a whole is as large."""
+    cpu_seconds: int = 301
+    bare_heap: bool = False
+    """For engines that reserve address space and have a heap limit of their own (Deno): no limit on that here."""
+
+
+@final
+class Program(Struct, frozen=True, kw_only=True):
+    """A program to start behind a wall. Descriptors stay the caller's: he closes his copies after the start."""
+
+    argv: tuple[str, ...]
+    """`argv[0]` is the real file to run."""
+    environment: dict[str, str] = {}
+    """The wall adds HOME, TMPDIR, PATH and LANG, which are not the host's."""
+    cwd: str = ""
+    """Empty: the temporary folder, which is empty at every start."""
+    stdin: int = -1
+    """A descriptor; -1 is an empty input."""
+    stdout: int
+    stderr: int
+    supervised: bool = False
+    """Whether forbidden system calls must be reported, not only refused. The first start takes longer then."""
+    again: bool = False
+    """Whether more of its kind are likely to follow, so that a supervisor is worth keeping."""
+    exact_memory: bool = False
+    """Whether one memory limit must hold for all its processes together."""
+
+
+@final
+class Code(Struct, frozen=True, kw_only=True):
+    """Python code to start behind a wall, in a copy of an interpreter that waits there. It is told what to do over
+    the bridge."""
+
+    packages: tuple[str, ...] = ()
+    """Folders it may import from."""
+    environment: dict[str, str] = {}
+    cwd: str = ""
+    stdout: int
+    stderr: int
+    bridge: int
+    """Its descriptor 3."""
+
+
+@final
+class Ended(Struct, frozen=True, kw_only=True):
+    """How a program behind a wall ended, as the wall saw it."""
+
+    exit_code: int | None = None
+    signal: int | None = None
+    why: Literal["exited", "killed", "out_of_memory"] = "exited"
+    cpu_seconds: float = 0.0
+    memory_bytes: int = 0
+    denials: tuple[Event, ...] = ()
+    violations: tuple[Event, ...] = ()
+
+
+class Running(Protocol):
+    """A program behind a wall."""
+
+    @property
+    def own_disks(self) -> list[int]:
+        """Descriptors of folders that are file systems of its own, to see how full they are. Not to be closed."""
+        ...
+
+    @property
+    def shared_folders(self) -> list[str]:
+        """Its temporary folders where they lie on a disk of the host."""
+        ...
+
+    @property
+    def proxy(self) -> "socket | None":
+        """Listens inside, where the program finds it as its proxy; to be served out here. None without network."""
+        ...
+
+    async def wait(self) -> Ended:
+        """Until its main process ends; then everything else of it is gone as well."""
+        ...
+
+    async def kill(self) -> Ended:
+        """End all of it at once, whatever state it is in. May be called at any time, also twice."""
+        ...
+
+
+class Wall(Protocol):
+    """Starts programs with nothing but what a policy lets through."""
+
+    @property
+    def name(self) -> str: ...
+
+    def guarantees(self) -> frozenset[Guarantee]: ...
+
+    def missing(self) -> tuple[Missing, ...]: ...
+
+    async def start(self, policy: Policy, program: Program) -> Running:
+        """Raises WallError when the program could not be started; nothing is left behind then."""
+        ...
+
+    async def fork(self, policy: Policy, code: Code) -> Running:
+        """As `start`, for Python code."""
+        ...
+
+    async def aclose(self) -> None:
+        """End everything. Afterwards no process behind this wall is left."""
+        ...
+
+
+class WallError(Exception):
+    """A program could not be started behind its wall. The text is for people and names no secret."""

@@ -1,0 +1,281 @@
+"""The folders a WASM run sees, each opened once and checked: what is used is what was looked at, not a name for it.
+
+WASI knows folders only. A file that may be read is copied into a private folder and shown at its own path; a file
+that may be written is refused, because a copy of it would be written instead.
+"""
+
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final, Self, final
+
+from msgspec import Struct
+
+from metier.model.diagnostic import Diagnostic
+from metier.model.job import Place
+from metier.openfile import read_small
+from metier.record.private import make_private_folder
+
+OWN: Final = "/tmp"  # noqa: S108  a name inside the guest, for a folder of this run alone
+SKILL: Final = "/skill"
+_MOST_COPIED: Final = 64 << 20
+_PREFIX: Final = "runs-"
+_MOST_SPARE: Final = 8
+_STEP: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY
+_FOLDER: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY
+
+
+class Unusable(Exception):
+    """A folder or file cannot be given to the run. The text is for people."""
+
+
+class NotAFolder(Unusable):
+    """It is a plain file."""
+
+
+@final
+class Shown(Struct, frozen=True):
+    """A folder as the guest will see it."""
+
+    descriptor: int
+    guest: str
+    writable: bool
+
+
+@final
+class Folders:
+    """Opens what a run may use and takes it away again. `with Folders(…) as folders: folders.shown`."""
+
+    def __init__(
+        self, places: Iterable[Place], *, bundle: str, cwd: str, spare: "Spare", own: bool = True
+    ) -> None:
+        self._places = tuple(places)
+        self._bundle = bundle
+        self._cwd = cwd
+        self._spare = spare
+        self._own = own
+        self._made: list[str] = []
+        self.shown: list[Shown] = []
+
+    def __enter__(self) -> Self:
+        try:
+            self._open()
+        except BaseException:
+            self._close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def _open(self) -> None:
+        files = [place for place in self._places if not self._show_place(place)]
+        if files:
+            self._show_copies(files)
+        if self._bundle:
+            folder = open_folder(self._bundle)
+            self._show(folder, self._bundle, writable=False)
+            self._show(os.dup(folder), SKILL, writable=False)
+        if self._own and all(shown.guest != OWN for shown in self.shown):
+            self._show(open_folder(self._temporary()), OWN, writable=True)
+        self._show_start()
+
+    def _show(self, descriptor: int, guest: str, *, writable: bool) -> None:
+        self.shown.append(Shown(descriptor, guest, writable))
+
+    def _show_place(self, place: Place) -> bool:
+        """False for a place that is a file."""
+        try:
+            folder = open_folder(place.path)
+        except NotAFolder:
+            return False
+        self._show(folder, place.path, writable=place.writable)
+        check_same(place, os.fstat(folder))
+        return True
+
+    def _show_copies(self, files: list[Place]) -> None:
+        copies: dict[str, str] = {}
+        for place in files:
+            parent, name = os.path.split(place.path)
+            if place.writable:
+                raise Unusable(
+                    f"{place.path} is a single file to write to, which WASI cannot give; grant its folder"
+                )
+            if any(shown.guest == parent for shown in self.shown):
+                continue  # its folder is granted as well, with at least as much
+            if parent not in copies:
+                copies[parent] = self._temporary()
+            _copy(place, os.path.join(copies[parent], name))
+        for parent, copy in copies.items():
+            self._show(open_folder(copy), parent, writable=False)
+
+    def _show_start(self) -> None:
+        """Relative paths start in the working directory: for WASI that is the folder named `.`."""
+        wanted = self._cwd or OWN
+        for shown in sorted(self.shown, key=lambda each: len(each.guest), reverse=True):
+            if wanted == shown.guest or wanted.startswith(shown.guest.rstrip("/") + "/"):
+                below = wanted[len(shown.guest) :].strip("/")
+                folder = open_folder(below, shown.descriptor) if below else os.dup(shown.descriptor)
+                self._show(folder, ".", writable=shown.writable)
+                return
+        if self._cwd:
+            raise Unusable(f"{self._cwd} is not in any folder this run may use")
+
+    def _temporary(self) -> str:
+        self._made.append(self._spare.take())
+        return self._made[-1]
+
+    def _close(self) -> None:
+        for shown in self.shown:
+            os.close(shown.descriptor)
+        self.shown.clear()
+        for path in self._made:
+            self._spare.give_back(path)
+        self._made.clear()
+
+
+@final
+class Spare:
+    """Empty folders for runs to write in. Making and removing one costs as much as a small run, so the ones that a
+    run left empty are kept. Those of a program that was killed are removed when the next one starts."""
+
+    def __init__(self, folder: str) -> None:
+        """`folder` is private to this user; several programs may share it."""
+        self._folder = folder
+        self._home = ""
+        self._locked = -1
+        self._free: list[str] = []
+        self._made = 0
+        self._lock = threading.Lock()
+
+    def take(self) -> str:
+        """An empty folder. The caller gives it back."""
+        with self._lock:
+            if self._free:
+                path = self._free.pop()
+                os.utime(path)  # the one thing about an empty folder that its last user could have set
+                return path
+            if not self._home:
+                self._settle()
+            self._made += 1
+            path = os.path.join(self._home, str(self._made))
+        os.mkdir(path, 0o700)
+        return path
+
+    def give_back(self, path: str) -> None:
+        with self._lock, suppress(OSError):
+            if len(self._free) < _MOST_SPARE and not os.listdir(path):
+                self._free.append(path)
+                return
+        shutil.rmtree(path, ignore_errors=True)
+
+    def close(self) -> None:
+        with self._lock:
+            self._free.clear()
+            if self._home:
+                shutil.rmtree(self._home, ignore_errors=True)
+                os.close(self._locked)
+                self._home = ""
+
+    def _settle(self) -> None:
+        make_private_folder(self._folder)
+        # Resolved, because a link on the way to a folder is refused.
+        folder = os.path.realpath(self._folder)
+        for name in os.listdir(folder):
+            if name.startswith(_PREFIX):
+                _remove_abandoned(os.path.join(folder, name))
+        home = tempfile.mkdtemp(prefix=_PREFIX, dir=folder)
+        self._locked = os.open(home, _FOLDER)
+        fcntl.flock(self._locked, fcntl.LOCK_EX)
+        if not os.path.isdir(home):  # taken for abandoned before we held it
+            os.close(self._locked)
+            return self._settle()
+        self._home = home
+        return None
+
+
+def _remove_abandoned(path: str) -> None:
+    """Whoever uses such a folder holds a lock on it, and a program that is gone holds none."""
+    try:
+        folder = os.open(path, _FOLDER)
+    except OSError:
+        return
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(path, ignore_errors=True)
+    except OSError:
+        return
+    finally:
+        os.close(folder)
+
+
+def open_folder(path: str, at: int | None = None) -> int:
+    """A descriptor of the folder, with no link anywhere on the way to it.
+
+    Raises:
+        NotAFolder: when it is a plain file.
+        Unusable: when it cannot be opened, or a link is on the way to it.
+    """
+    parts = [part for part in path.split("/") if part]
+    held = os.open("/", _STEP) if at is None else os.dup(at)
+    number, part = 0, ""
+    try:
+        for number, part in enumerate(parts, 1):
+            if part in (".", ".."):
+                raise Unusable(f"{path} is not a real path")
+            inner = os.open(part, _FOLDER if number == len(parts) else _STEP, dir_fd=held)
+            os.close(held)
+            held = inner
+    except OSError as error:
+        plain = number == len(parts) and _is_plain_file(part, held)
+        os.close(held)
+        if plain:
+            raise NotAFolder(f"{path} is a file") from None
+        raise Unusable(f"{path} cannot be used: a link is on the way to it, or {error.strerror}") from None
+    except Unusable:
+        os.close(held)
+        raise
+    return held
+
+
+def _is_plain_file(name: str, folder: int) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except OSError:
+        return False
+
+
+def check_same(place: Place, found: os.stat_result) -> None:
+    if place.inode and (found.st_dev, found.st_ino) != (place.device, place.inode):
+        raise Unusable(f"{place.path} was replaced after the call was judged")
+
+
+def _copy(place: Place, target: str) -> None:
+    parent, name = os.path.split(place.path)
+    folder = open_folder(parent)
+    try:
+        found = read_small(name, most=_MOST_COPIED, hard_links=True, folder=folder)
+    finally:
+        os.close(folder)
+    if isinstance(found, Diagnostic):
+        raise Unusable(f"{place.path} cannot be used: {found.message}")
+    data, status = found
+    check_same(place, status)
+    with open(target, "xb") as file:
+        file.write(data)
+    os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def reaches(places: Iterable[Place], folder: str) -> bool:
+    """Whether a run with these places could write at, above or below `folder`."""
+    folder = os.path.realpath(folder)
+    for place in places:
+        one, other = place.path.rstrip("/") + "/", folder.rstrip("/") + "/"
+        if place.writable and (one.startswith(other) or other.startswith(one)):
+            return True
+    return False

@@ -1,0 +1,327 @@
+"""From a file of a skill to something that can be run: read, looked at, compiled apart, linked.
+
+Only WASM in binary form is taken: no text form, no machine code somebody else made. It is compiled in a process of
+its own with a limit on memory and time, and what it imports must be what is offered here: WASI preview 1 and
+`metier.ask` for a module, WASI preview 2 without folders and timers for a component.
+"""
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import sys
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, final
+
+import anyio
+from anyio import to_thread
+from msgspec import Struct
+
+from metier.model.diagnostic import Diagnostic
+from metier.openfile import Signature, is_young, read_small, signature_of
+from metier.sandbox import wasm_ask
+from metier.sandbox.guest import compile_wasm
+from metier.sandbox.process import run_limited
+from metier.sandbox.wasm_cache import Cache
+from metier.sandbox.wasm_files import Unusable, open_folder
+from metier.sandbox.wasm_wasi import WASI, WasiImports
+
+if TYPE_CHECKING:
+    from wasmtime import Engine, InstancePre, Linker, Module
+    from wasmtime.component import Component
+    from wasmtime.component import Linker as ComponentLinker
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+MOST_BYTES: Final = 64 << 20
+COMPILE_SECONDS: Final = 60.0
+COMPILE_MB: Final = 2_048
+_MOST_CODE: Final = 512 << 20
+_MOST_LOADED: Final = 64
+_AT_ONCE: Final = 2
+
+SETTINGS: Final[dict[str, bool | int]] = {
+    "consume_fuel": True,
+    "epoch_interruption": True,
+    # Memory that no limit counts: shared between threads, or kept by the engine's own collector.
+    "wasm_threads": False,
+    "shared_memory": False,
+    "wasm_gc": False,
+    "wasm_function_references": False,
+    "wasm_exceptions": False,
+    "wasm_stack_switching": False,
+    # The memory limit is for each memory, so there is one.
+    "wasm_multi_memory": False,
+    "wasm_memory64": False,
+    "max_wasm_stack": 512 << 10,
+}
+"""Of the engine, and therefore part of what machine code is kept under."""
+
+_MODULE: Final = b"\0asm\1\0\0\0"
+_COMPONENT: Final = b"\0asm\r\0\1\0"
+_OFFERED: Final = (
+    "wasi:cli/",
+    "wasi:clocks/",
+    "wasi:filesystem/",
+    "wasi:io/",
+    "wasi:random/",
+    "wasi:sockets/",
+)
+_TIMERS: Final = ("subscribe-duration", "subscribe-instant")
+_FILES: Final = ("fd_prestat_get", "path_open")
+
+
+class Refused(Exception):
+    """A module that is not run. The text says why, for people, and names no place of the host."""
+
+
+@final
+class Source(Struct, frozen=True):
+    """A module as it was read, not compiled yet."""
+
+    data: bytes
+    component: bool
+    key: str
+
+
+@final
+class Core(Struct, frozen=True):
+    """A module ready to be instantiated."""
+
+    pre: "InstancePre"
+    wasi: bool
+    files: bool
+    functions: dict[str, tuple[tuple[str, ...], tuple[str, ...]]]
+    """What each exported function takes and gives."""
+
+
+@final
+class Composed(Struct, frozen=True):
+    """A component ready to be instantiated."""
+
+    component: "Component"
+    linker: "ComponentLinker"
+    command: str
+    """The name of its `wasi:cli/run` export; empty when it has none."""
+
+
+Loaded: TypeAlias = Core | Composed
+
+
+@final
+class Modules:
+    """The modules of one engine. `find` blocks and belongs in a thread; `compile` does not."""
+
+    def __init__(self, engine: "Engine", imports: WasiImports, cache: Cache) -> None:
+        self._engine = engine
+        self._imports = imports
+        self._cache = cache
+        self._loaded: OrderedDict[str, Loaded] = OrderedDict()
+        self._seen: OrderedDict[tuple[str, str], tuple[Signature, str]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._compiling: dict[str, anyio.Lock] = {}
+        self._slots: anyio.Semaphore | None = None
+        self._linker: Linker | None = None
+        self._component_linker: ComponentLinker | None = None
+        distribution = importlib.metadata.distribution("wasmtime")
+        self._packages = str(distribution.locate_file(""))
+        version = distribution.version
+        self._engine_key = json.dumps([version, sys.platform, SETTINGS], sort_keys=True).encode()
+
+    def find(self, bundle: str, path: str, now_ns: int) -> Loaded | Source:
+        """The module at `path` below `bundle`, or its bytes when it has to be compiled first.
+
+        Raises:
+            Refused: when it is none we run.
+            StateError: when the cache folder is not safe.
+        """
+        folder, name = self._folder_of(bundle, path)
+        try:
+            known = self._known(bundle, path, name, folder)
+            if known is not None:
+                return known
+            found = read_small(name, most=MOST_BYTES, hard_links=True, folder=folder)
+        finally:
+            os.close(folder)
+        if isinstance(found, Diagnostic):
+            raise Refused(found.message)
+        source = self._look_at(found[0], name)
+        signature = signature_of(found[1])
+        if not is_young(signature, now_ns):
+            self._remember(self._seen, (bundle, path), (signature, source.key))
+        return self._ready(source) or source
+
+    async def compile(self, source: Source) -> None:
+        """Compile in a process of its own and keep the result, so that `find` finds it.
+
+        Raises:
+            Refused: when it cannot be compiled, or not within the limits.
+            StateError: when the cache folder is not safe.
+        """
+        if self._slots is None:
+            self._slots = anyio.Semaphore(_AT_ONCE)
+        lock = self._compiling.setdefault(source.key, anyio.Lock())
+        async with lock, self._slots:
+            if source.key not in self._loaded:
+                code = await self._compiled(source)
+                await to_thread.run_sync(self._keep, source, code)
+        self._compiling.pop(source.key, None)
+
+    async def _compiled(self, source: Source) -> bytes:
+        argv = [sys.executable, "-I", "-S", compile_wasm.__file__]
+        argv += ["component" if source.component else "module", json.dumps(SETTINGS), self._packages]
+        code, out, err = await run_limited(
+            argv, stdin=source.data, seconds=COMPILE_SECONDS, memory_mb=COMPILE_MB, output_bytes=_MOST_CODE
+        )
+        if code == compile_wasm.REFUSED:
+            raise Refused(f"it is not valid: {plain_text(err.decode('utf-8', 'replace'))}")
+        if code != 0 or not out or len(out) >= _MOST_CODE:
+            raise Refused(
+                f"it could not be compiled within {COMPILE_SECONDS:.0f} seconds and {COMPILE_MB} MB; make it smaller"
+            )
+        return out
+
+    def _keep(self, source: Source, code: bytes) -> None:
+        from wasmtime import Module
+        from wasmtime.component import Component
+
+        self._cache.put(source.key, code)
+        made = (Component if source.component else Module).deserialize(self._engine, code)
+        self._remember(self._loaded, source.key, self._link(made))
+
+    def _ready(self, source: Source) -> Loaded | None:
+        with self._lock:
+            found = self._loaded.get(source.key)
+        if found is not None:
+            return found
+        made = self._cache.use(source.key, lambda path: self._deserialized(path, source.component))
+        if made is None:
+            return None
+        loaded = self._link(made)
+        self._remember(self._loaded, source.key, loaded)
+        return loaded
+
+    def _deserialized(self, path: str, component: bool) -> "Module | Component | None":
+        from wasmtime import Module, WasmtimeError
+        from wasmtime.component import Component
+
+        try:
+            return (Component if component else Module).deserialize_file(self._engine, path)
+        except WasmtimeError:
+            return None  # made for another processor: compile it for this one
+
+    def _folder_of(self, bundle: str, path: str) -> tuple[int, str]:
+        parent, _, name = path.rpartition("/")
+        if not bundle or path.startswith("/") or name in ("", ".", ".."):
+            raise Refused("its path does not lead to a file of the skill")
+        try:
+            top = open_folder(bundle)
+        except Unusable:
+            raise Refused("the skill's folder cannot be opened") from None
+        try:
+            return open_folder(parent, top), name
+        except Unusable:
+            raise Refused("there is no such file in the skill, or a link is on the way to it") from None
+        finally:
+            os.close(top)
+
+    def _known(self, bundle: str, path: str, name: str, folder: int) -> Loaded | None:
+        seen = self._seen.get((bundle, path))
+        if seen is None:
+            return None
+        try:
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except OSError:
+            return None
+        if signature_of(status) != seen[0]:
+            return None
+        with self._lock:
+            return self._loaded.get(seen[1])
+
+    def _look_at(self, data: bytes, name: str) -> Source:
+        head = data[:8]
+        if head not in (_MODULE, _COMPONENT):
+            raise Refused(_what_else(data, name))
+        key = hashlib.sha256(self._engine_key + head + hashlib.sha256(data).digest()).hexdigest()
+        return Source(data, head == _COMPONENT, key)
+
+    def _remember(self, memory: OrderedDict[_K, _V], key: _K, value: _V) -> None:
+        with self._lock:
+            memory[key] = value
+            memory.move_to_end(key)
+            while len(memory) > _MOST_LOADED:
+                memory.popitem(last=False)
+
+    def _link(self, made: "Module | Component") -> Loaded:
+        from wasmtime import Module
+
+        return self._link_module(made) if isinstance(made, Module) else self._link_component(made)
+
+    def _link_module(self, module: "Module") -> Core:
+        from wasmtime import Linker, WasmtimeError
+
+        wanted = [(each.module, each.name or "") for each in module.imports]
+        for place, name in wanted:
+            if place != WASI and (place, name) != (wasm_ask.MODULE, wasm_ask.FUNCTION):
+                raise Refused(f"it imports {place}.{name}, which is not offered here")
+        if self._linker is None:
+            self._linker = Linker(self._engine)
+            self._imports.define(self._linker)
+            wasm_ask.define(self._linker)
+        try:
+            pre = self._linker.instantiate_pre(module)
+        except WasmtimeError as error:
+            raise Refused(f"it imports what is not offered here: {plain_text(str(error))}") from None
+        names = {name for place, name in wanted if place == WASI}
+        return Core(pre, bool(names), not names.isdisjoint(_FILES), _functions(module))
+
+    def _link_component(self, component: "Component") -> Composed:
+        from wasmtime.component import ComponentInstanceType, Linker
+
+        for name, item in component.type.imports(self._engine).items():
+            if not name.startswith(_OFFERED):
+                raise Refused(f"it imports {name}, which is not offered here")
+            kind = item.ty
+            inside = kind.exports(self._engine) if isinstance(kind, ComponentInstanceType) else {}
+            if name.startswith("wasi:clocks/") and any(timer in inside for timer in _TIMERS):
+                raise Refused(
+                    "it is a component that can wait for a clock, and such a wait could not be ended in time;"
+                    " build it as a preview 1 module"
+                )
+        if self._component_linker is None:
+            self._component_linker = Linker(self._engine)
+            self._component_linker.add_wasip2()
+        exports = component.type.exports(self._engine)
+        command = next((name for name in exports if name.startswith("wasi:cli/run@")), "")
+        return Composed(component, self._component_linker, command)
+
+
+def _functions(module: "Module") -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
+    from wasmtime import FuncType
+
+    kinds = {export.name: export.type for export in module.exports}
+    return {
+        name: (tuple(str(each) for each in kind.params), tuple(str(each) for each in kind.results))
+        for name, kind in kinds.items()
+        if isinstance(kind, FuncType)
+    }
+
+
+def plain_text(text: str) -> str:
+    """The point of one of wasmtime's messages, in one line: causes come last, traces and advice are left out."""
+    lines = [line.strip() for line in text.splitlines()]
+    useful = [line for line in lines if line and not line.startswith(("note:", "Caused by", "0:   0x"))]
+    last = next((line for line in reversed(useful) if line[:1].isalpha()), "no reason was given")
+    return last.removeprefix("wasm trap: ")[:300]
+
+
+def _what_else(data: bytes, name: str) -> str:
+    if data.startswith(b"\x7fELF"):
+        return f"{name} is machine code, which is never taken from a skill; bring the .wasm it was made from"
+    if data.lstrip()[:1] == b"(":
+        return f"{name} is WASM in text form; bring the binary form (wat2wasm makes it)"
+    if data.startswith(b"\0asm"):
+        return f"{name} is cut off, or in a version of WASM that is not known here"
+    return f"{name} is not WASM"

@@ -1,0 +1,357 @@
+"""The WASI calls that wasmtime leaves unbounded, bounded: waiting, output, descriptors, and what is put on disk.
+
+Left to itself wasmtime sleeps as long as a guest asks, past every time limit; opens descriptors until the host has
+none; writes until the disk is full; and waits for ever in front of a named pipe. So these few functions of preview 1
+are ours. Those that touch files go on to wasmtime's own through a small module that lends it the guest's memory.
+
+Nothing here may raise: wasmtime keeps an exception of a host function in one global variable, from where the run of
+somebody else would get it. Every function answers with an error number instead.
+"""
+
+import os
+import resource
+import stat
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast, final
+
+from msgspec import Struct
+
+from metier.sandbox.wasm_clock import Timer
+from metier.sandbox.wasm_memory import Memory
+
+if TYPE_CHECKING:
+    from wasmtime import Caller, Engine, Func, Linker
+
+WASI: Final = "wasi_snapshot_preview1"
+DISK_BYTES: Final = 256 << 20
+"""All that one run may write, the same bytes twice counting twice."""
+ENTRIES: Final = 10_000
+"""Files, folders and links that one run may make."""
+OPEN_FILES: Final = 128
+
+_OK, _BADF, _FAULT, _FBIG, _INVAL, _IO = 0, 8, 21, 22, 28, 29
+_MFILE, _NFILE, _NOSPC, _NOTDIR, _PERM = 33, 41, 51, 54, 63
+_CREATE: Final = 1
+_FIRST_FOLDER: Final = 3
+_AT_ONCE: Final = 65_536
+_SUBSCRIPTIONS: Final = 4_096
+_CLOCK: Final = 0
+_ABSOLUTE: Final = 1
+
+_SIGNATURES: Final = {
+    "path_open": "iiiiiIIii",
+    "fd_close": "i",
+    "fd_renumber": "ii",
+    "fd_write": "iiii",
+    "fd_pwrite": "iiiIi",
+    "fd_filestat_set_size": "iI",
+    "path_create_directory": "iii",
+    "path_symlink": "iiiii",
+    "path_link": "iiiiiii",
+    "poll_oneoff": "iiii",
+}
+_PASSED_ON: Final = (
+    ("path_open", "fd_close"),
+    tuple(name for name in _SIGNATURES if name not in ("path_open", "fd_close", "poll_oneoff")),
+)
+"""In two parts, because most programs only ever read files and each function that is lent takes its time."""
+
+
+class Sink(Protocol):
+    """Where a guest's output goes."""
+
+    def write(self, data: bytes) -> None: ...
+
+
+class HasWasi(Protocol):
+    """What a store carries: the run it belongs to."""
+
+    wasi: "Wasi"
+
+
+def run_of(caller: "Caller") -> Any:
+    """The run that the calling store was made for. It is the store that says so, never the guest."""
+    import wasmtime
+
+    return wasmtime.Store.data(cast("wasmtime.Store", caller))
+
+
+@final
+class WasiImports:
+    """The functions themselves, made once for an engine."""
+
+    def __init__(self, engine: "Engine") -> None:
+        from wasmtime import Linker, Module, wat2wasm
+
+        self._plain = Linker(engine)
+        self._plain.define_wasi()
+        self._lenders = [Module(engine, bytes(wat2wasm(_lender_text(names)))) for names in _PASSED_ON]
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._most_open = min(soft // 4 if soft > 0 else 4_096, 4_096)
+        self._open = 0
+        self._lock = threading.Lock()
+
+    def define(self, linker: "Linker") -> None:
+        """All of preview 1, with our functions in the place of wasmtime's."""
+        from wasmtime import FuncType, ValType
+
+        linker.allow_shadowing = True
+        linker.define_wasi()
+        kinds = {"i": ValType.i32, "I": ValType.i64}
+        for name, letters in _SIGNATURES.items():
+            kind = FuncType([kinds[letter]() for letter in letters], [ValType.i32()])
+            linker.define_func(WASI, name, kind, _answering(name), access_caller=True)
+        linker.allow_shadowing = False
+
+    def lend(self, name: str, caller: "Caller", memory: Memory) -> "dict[str, Func]":
+        """wasmtime's own function of that name, and some others, working on the caller's memory."""
+        import wasmtime
+
+        part = 0 if name in _PASSED_ON[0] else 1
+        names = _PASSED_ON[part]
+        imports = [self._plain.get(caller, WASI, each) for each in names]
+        instance = wasmtime.Instance(caller, self._lenders[part], [memory.raw, *imports])
+        exports = instance.exports(caller)
+        return {each: cast(wasmtime.Func, exports[each]) for each in names}
+
+    def take(self, count: int) -> bool:
+        """Take that many descriptors out of what all runs together may have; negative: give them back."""
+        with self._lock:
+            if count > 0 and self._open + count > self._most_open:
+                return False
+            self._open += count
+            return True
+
+
+def _lender_text(names: Sequence[str]) -> str:
+    lines = ['(module (import "guest" "memory" (memory 0))']
+    bodies = ['(export "memory" (memory 0))']
+    for name in names:
+        letters = _SIGNATURES[name]
+        takes = " ".join("i64" if letter == "I" else "i32" for letter in letters)
+        lines.append(f'(import "w" "{name}" (func ${name} (param {takes}) (result i32)))')
+        given = " ".join(f"(local.get {number})" for number in range(len(letters)))
+        bodies.append(f'(func (export "{name}") (param {takes}) (result i32) (call ${name} {given}))')
+    return "\n".join([*lines, *bodies]) + ")"
+
+
+def _answering(name: str) -> Callable[..., int]:
+    def answer(caller: "Caller", *numbers: int) -> int:
+        try:
+            wasi = cast(HasWasi, run_of(caller)).wasi
+            memory = wasi.memory(caller)
+            return _FAULT if memory is None else getattr(wasi, name)(caller, memory, *numbers)
+        except (IndexError, OverflowError):
+            return _FAULT
+        except Exception:  # noqa: BLE001  see the head of this file
+            return _IO
+
+    return answer
+
+
+@final
+class _Stdin:
+    """Read by wasmtime itself."""
+
+
+@final
+class _File(Struct, frozen=True):
+    """Something opened: below which of the run's folders, and under which path."""
+
+    folder: int
+    path: bytes
+    counted: bool
+
+
+@final
+class Wasi:
+    """What one run has used up and has open."""
+
+    def __init__(
+        self, imports: WasiImports, timer: Timer, streams: tuple[Sink, Sink], folders: Sequence[int]
+    ) -> None:
+        """`folders` are descriptors of the preopened folders, in their order."""
+        self._imports = imports
+        self._timer = timer
+        self._open: dict[int, _Stdin | Sink | _File] = {0: _Stdin(), 1: streams[0], 2: streams[1]}
+        for number, folder in enumerate(folders, _FIRST_FOLDER):
+            self._open[number] = _File(folder, b"", counted=False)
+        self._taken = 0
+        self._written = 0
+        self._made = 0
+        self._began = time.monotonic_ns()
+        self._memory: Memory | None = None
+        self._lent: dict[str, Func] = {}
+        self.disk_was_full = False
+
+    def close(self) -> None:
+        """Once the store is closed: its descriptors are free again."""
+        self._imports.take(-self._taken)
+        self._taken = 0
+
+    def memory(self, caller: "Caller") -> Memory | None:
+        if self._memory is None:
+            self._memory = Memory.of(caller)
+        return self._memory
+
+    def _pass_on(self, name: str, caller: "Caller", memory: Memory, *numbers: int) -> int:
+        if name not in self._lent:
+            self._lent |= self._imports.lend(name, caller, memory)
+        return cast(int, self._lent[name](caller, *numbers))
+
+    def fd_write(self, caller: "Caller", memory: Memory, fd: int, parts: int, count: int, answer: int) -> int:
+        at, length = _first_part(caller, memory, parts, count)
+        sink = self._open.get(fd)
+        if sink is None or isinstance(sink, _File | _Stdin):
+            return self._put("fd_write", caller, memory, length, (fd, parts, count, answer))
+        data = memory.read(caller, at, min(length, _AT_ONCE)) if length else b""
+        memory.write_u32(caller, answer, len(data))
+        sink.write(data)
+        return _OK
+
+    def fd_pwrite(
+        self, caller: "Caller", memory: Memory, fd: int, parts: int, count: int, offset: int, answer: int
+    ) -> int:
+        length = _first_part(caller, memory, parts, count)[1]
+        return self._put("fd_pwrite", caller, memory, length, (fd, parts, count, offset, answer))
+
+    def _put(self, name: str, caller: "Caller", memory: Memory, length: int, numbers: tuple[int, ...]) -> int:
+        # wasmtime writes the first part only, so its length is the most that this call can add.
+        if self._written + length > DISK_BYTES:
+            return self._full()
+        error = self._pass_on(name, caller, memory, *numbers)
+        if error == _OK:
+            self._written += memory.read_u32(caller, numbers[-1])
+        return error
+
+    def fd_filestat_set_size(self, caller: "Caller", memory: Memory, fd: int, size: int) -> int:
+        if not 0 <= size <= DISK_BYTES:
+            return _FBIG
+        return self._pass_on("fd_filestat_set_size", caller, memory, fd, size)
+
+    def path_create_directory(self, caller: "Caller", memory: Memory, *numbers: int) -> int:
+        return self._make("path_create_directory", caller, memory, *numbers)
+
+    def path_symlink(self, caller: "Caller", memory: Memory, *numbers: int) -> int:
+        return self._make("path_symlink", caller, memory, *numbers)
+
+    def path_link(self, caller: "Caller", memory: Memory, *numbers: int) -> int:
+        return self._make("path_link", caller, memory, *numbers)
+
+    def _make(self, name: str, caller: "Caller", memory: Memory, *numbers: int) -> int:
+        if self._made >= ENTRIES:
+            return self._full()
+        self._made += 1
+        return self._pass_on(name, caller, memory, *numbers)
+
+    def _full(self) -> int:
+        self.disk_was_full = True
+        return _NOSPC
+
+    def path_open(self, caller: "Caller", memory: Memory, *numbers: int) -> int:
+        folder, _, path_at, path_length, flags, *_, answer = numbers
+        where = self._open.get(folder)
+        if not isinstance(where, _File):
+            return _BADF if where is None else _NOTDIR
+        path = memory.read(caller, path_at, path_length)
+        inside = os.path.join(where.path, path)
+        if not path.startswith(b"/") and _would_wait(where.folder, inside):
+            return _PERM
+        if flags & _CREATE:
+            if self._made >= ENTRIES:
+                return self._full()
+            self._made += 1
+        if self._taken >= OPEN_FILES:
+            return _MFILE
+        if not self._imports.take(1):
+            return _NFILE
+        self._taken += 1
+        error = self._pass_on("path_open", caller, memory, *numbers)
+        if error == _OK:
+            self._open[memory.read_u32(caller, answer)] = _File(where.folder, inside, counted=True)
+        else:
+            self._give_back()
+        return error
+
+    def fd_close(self, caller: "Caller", memory: Memory, fd: int) -> int:
+        error = self._pass_on("fd_close", caller, memory, fd)
+        if error == _OK:
+            self._forget(fd)
+        return error
+
+    def fd_renumber(self, caller: "Caller", memory: Memory, source: int, target: int) -> int:
+        error = self._pass_on("fd_renumber", caller, memory, source, target)
+        if error == _OK and source != target and source in self._open:
+            self._forget(target)
+            self._open[target] = self._open.pop(source)
+        return error
+
+    def _forget(self, fd: int) -> None:
+        gone = self._open.pop(fd, None)
+        if isinstance(gone, _File) and gone.counted:
+            self._give_back()
+
+    def _give_back(self) -> None:
+        self._taken -= 1
+        self._imports.take(-1)
+
+    def poll_oneoff(
+        self, caller: "Caller", memory: Memory, wanted: int, events: int, count: int, answer: int
+    ) -> int:
+        if not 0 < count <= _SUBSCRIPTIONS:
+            return _INVAL
+        asked = memory.read(caller, wanted, count * 48)
+        each = [asked[at : at + 48] for at in range(0, len(asked), 48)]
+        clocks = [(one, self._wait_of(one)) for one in each if one[8] == _CLOCK]
+        happened = [self._event(one) for one in each if one[8] != _CLOCK]
+        wait = 0.0 if happened else min(wait for _, wait in clocks)
+        until = time.monotonic() + wait
+        while (left := until - time.monotonic()) > 0 and not self._timer.expired():
+            self._timer.due.wait(min(left, self._timer.left))
+        happened += [self._event(one) for one, until in clocks if until <= wait]
+        memory.write(caller, events, b"".join(happened))
+        memory.write_u32(caller, answer, len(happened))
+        return _OK
+
+    def _wait_of(self, one: bytes) -> float:
+        """Seconds from now until a clock subscription is due."""
+        clock, until = int.from_bytes(one[16:20], "little"), int.from_bytes(one[24:32], "little")
+        if int.from_bytes(one[40:42], "little") & _ABSOLUTE:
+            until -= time.time_ns() if clock == 0 else time.monotonic_ns() - self._began
+        return max(0.0, until / 1e9)
+
+    def _event(self, one: bytes) -> bytes:
+        kind = one[8]
+        fd = int.from_bytes(one[16:20], "little")
+        known = kind == _CLOCK or fd in self._open
+        ready = 0 if kind == _CLOCK or not known else 1
+        error = _OK if known else _BADF
+        return (
+            one[:8]
+            + error.to_bytes(2, "little")
+            + bytes([kind])
+            + bytes(5)
+            + ready.to_bytes(8, "little")
+            + bytes(8)
+        )
+
+
+def _first_part(caller: "Caller", memory: Memory, parts: int, count: int) -> tuple[int, int]:
+    """Place and length of the first part that is not empty, as wasmtime chooses it too."""
+    for number in range(min(count & 0xFFFFFFFF, _SUBSCRIPTIONS)):
+        at = (parts & 0xFFFFFFFF) + number * 8  # signed when it comes from the guest
+        length = memory.read_u32(caller, at + 4)
+        if length:
+            return memory.read_u32(caller, at), length
+    return 0, 0
+
+
+def _would_wait(folder: int, path: bytes) -> bool:
+    """Whether opening it could wait for another program: a named pipe, a socket or a device."""
+    try:
+        mode = os.stat(path or b".", dir_fd=folder).st_mode
+    except (OSError, ValueError):
+        return False  # wasmtime finds that out by itself, and says it in the guest's terms
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))

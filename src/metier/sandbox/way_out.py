@@ -1,0 +1,53 @@
+"""The network of one sandboxed run, as far as it was granted: our proxy on its loopback, judged by egress."""
+
+from collections.abc import Callable
+from socket import socket
+from typing import TYPE_CHECKING, TypeAlias, final
+
+import anyio
+
+from metier.model.job import Event
+from metier.sandbox.egress import Egress
+
+if TYPE_CHECKING:
+    from metier.sandbox.proxy import Proxy
+
+EgressFor: TypeAlias = Callable[[frozenset[str]], Egress]
+
+
+def egress_for(hosts: frozenset[str]) -> Egress:
+    """The way out to `hosts` and nowhere else."""
+    return Egress(hosts=hosts)
+
+
+@final
+class WayOut:
+    """Served beside a run; a run without network has none, and then this does nothing."""
+
+    def __init__(self, listening: socket | None, hosts: frozenset[str], egress: EgressFor) -> None:
+        self._listening = listening
+        self._hosts = hosts
+        self._egress = egress
+        self._proxy: Proxy | None = None
+        self.stop = anyio.Event()
+        """Set when the run tried to reach what no skill may ever reach."""
+
+    @property
+    def denials(self) -> tuple[Event, ...]:
+        return self._proxy.denials if self._proxy else ()
+
+    @property
+    def violations(self) -> tuple[Event, ...]:
+        return self._proxy.violations if self._proxy else ()
+
+    async def serve(self) -> None:
+        """Until cancelled."""
+        if self._listening is None:
+            return
+        from metier.sandbox.proxy import Proxy  # only who may go out pays for it
+
+        async with self._egress(self._hosts) as egress, anyio.create_task_group() as tasks:
+            self._proxy = Proxy(self._listening, egress)
+            tasks.start_soon(self._proxy.serve)
+            await self._proxy.violated.wait()
+            self.stop.set()

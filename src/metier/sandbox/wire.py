@@ -1,0 +1,313 @@
+"""The host's side of the bridge: JSON-RPC 2.0 over two descriptors, one line a message.
+
+The host asks one thing, `run`; the guest answers it once, and meanwhile asks what it likes. Its requests are
+answered side by side, each by the `Host` of this very call. Everything is bounded: messages, requests at once and
+altogether, text kept, answers not fetched. A line that our own runner inside would not have written ends the run
+as a violation. A `Wire` is made inside the running loop and serves one run; the descriptors stay the caller's, who
+closes them afterwards.
+"""
+
+import os
+from collections import deque
+from typing import Final, Literal, TypeAlias, final
+
+import anyio
+from anyio.abc import TaskGroup
+from msgspec import Struct
+
+from metier.model.digest import Json
+from metier.model.job import Event, Fault
+from metier.model.ports import Answered, Host, NotAnswered
+from metier.sandbox.wire_message import (
+    MOST_BYTES,
+    Asked,
+    Error,
+    Forged,
+    Result,
+    Unfit,
+    answer_line,
+    error_line,
+    read_line,
+    run_line,
+)
+from metier.sandbox.wire_text import Events, Kept
+
+MOST_AT_ONCE: Final = 32
+MOST_REQUESTS: Final = 10_000
+MOST_WAITING: Final = 1_048_576
+"""Bytes of answers a guest may leave unread before further ones wait; refusals that pile up so far end the run."""
+MOST_LOGGED: Final = 67_108_864
+"""Bytes of log messages; a guest that makes more only wants to keep the host busy."""
+_PIECE: Final = 262_144
+_ENVELOPE: Final = 64
+"""Bytes around a result: key, id and the like do not count as output."""
+
+
+@final
+class Returned(Struct, frozen=True, kw_only=True):
+    """The code ran to its end and this came back."""
+
+    value: Json
+    size: int = 0
+    """Bytes of it as it came."""
+
+
+@final
+class Raised(Struct, frozen=True, kw_only=True):
+    """The code ran and ended in an error of its own."""
+
+    fault: Fault
+
+
+@final
+class Broken(Struct, frozen=True, kw_only=True):
+    """No answer that could be taken: the guest must be ended."""
+
+    problem: Literal["forged_message", "violation", "closed", "too_large", "bad_result"]
+    """The first two are violations and stand in `Wire.violations`. `closed`: it ended without an answer.
+    `bad_result`: what it returned is not plain JSON. `too_large`: it went over a cap."""
+    detail: str
+
+
+End: TypeAlias = Returned | Raised | Broken
+
+
+@final
+class Wire:
+    """One run over one pair of descriptors."""
+
+    def __init__(
+        self, read_fd: int, write_fd: int, *, key: str, host: Host | None, output_bytes: int
+    ) -> None:
+        self._read_fd = read_fd
+        self._write_fd = write_fd
+        self._key = key
+        self._prefix = key.encode("ascii")
+        self._host = host
+        self._output_bytes = output_bytes
+        self._kept = Kept(output_bytes)
+        self._denials = Events()
+        self._violations = Events()
+        self._requests = 0
+        self._open: set[int] = set()
+        self._at_once = 0
+        self._end: End | None = None
+        self._outgoing: deque[memoryview] = deque()
+        self._waiting = 0
+        self._most_waiting = MOST_WAITING
+        self._reading = anyio.CancelScope()
+        self._deaf = False
+        self._wake = anyio.Event()
+        self._room = anyio.Event()
+
+    @property
+    def denials(self) -> tuple[Event, ...]:
+        """What the guest asked for and was refused."""
+        return self._denials.seen
+
+    @property
+    def violations(self) -> tuple[Event, ...]:
+        """What no skill may ever try."""
+        return self._violations.seen
+
+    @property
+    def stdout(self) -> str:
+        """What it logged as ordinary output, as far as it was kept."""
+        return self._kept.stdout
+
+    @property
+    def stderr(self) -> str:
+        """What it logged as warnings and errors, as far as it was kept."""
+        return self._kept.stderr
+
+    @property
+    def truncated(self) -> bool:
+        """Whether it logged more than was kept."""
+        return self._kept.truncated
+
+    @property
+    def logged_bytes(self) -> int:
+        """How much it logged altogether, kept or not."""
+        return self._kept.made
+
+    async def run(self, params: dict[str, Json]) -> End:
+        """Have the guest run, answer what it asks, and say how it ended. Once for each Wire.
+
+        When this returns, also when it is cancelled, nothing is being answered any more.
+        """
+        os.set_blocking(self._read_fd, False)
+        os.set_blocking(self._write_fd, False)
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._write_on)
+            first = run_line(params, self._key)
+            self._most_waiting = len(first) + MOST_BYTES + 2 * MOST_WAITING
+            self._post(first)
+            with self._reading:
+                await self._read_on(group)
+            group.cancel_scope.cancel()
+        return self._end or Broken(problem="closed", detail="It ended without an answer")
+
+    # From the guest
+
+    async def _read_on(self, group: TaskGroup) -> None:
+        """Until it is known how the run ended, or nothing more can come."""
+        buffer = bytearray()
+        searched = 0
+        most = len(self._prefix) + 1 + max(MOST_BYTES, self._output_bytes + _ENVELOPE)
+        while self._end is None and (piece := await self._read()):
+            buffer += piece
+            while not self._reading.cancel_called and (cut := buffer.find(b"\n", searched)) >= 0:
+                line = bytes(buffer[:cut])
+                del buffer[: cut + 1]
+                searched = 0
+                self._take(line, group)
+            searched = len(buffer)
+            if searched > most and self._end is None:
+                detail = f"A message is larger than {MOST_BYTES:,} bytes"
+                self._end = Broken(problem="too_large", detail=detail)
+
+    async def _read(self) -> bytes:
+        """What there is next; nothing when the other side is gone."""
+        try:
+            while True:
+                await anyio.wait_readable(self._read_fd)
+                try:
+                    return os.read(self._read_fd, _PIECE)
+                except BlockingIOError:
+                    continue
+        except (OSError, anyio.ClosedResourceError):
+            return b""
+
+    def _take(self, line: bytes, group: TaskGroup) -> None:
+        message = read_line(line, self._prefix)
+        if self._end is not None and not isinstance(message, Result | Error | Forged):
+            return  # it asks after it ended; a second end, or a forged one, still counts
+        match message:
+            case Forged(why=why):
+                self._violate("forged_message", "forged_message", why)
+            case Result() | Error() if self._end is not None:
+                self._violate("forged_message", "forged_message", "a second answer to the one run")
+            case Result(value=value):
+                self._end = self._returned(value, len(line) - len(self._prefix))
+            case Error(fault=fault, bad_result=True):
+                self._end = Broken(problem="bad_result", detail=fault.message)
+            case Error(fault=fault):
+                self._end = Raised(fault=fault)
+            case Unfit(what="result", why=why):
+                self._end = Broken(problem="bad_result", detail=f"The result is not plain JSON: {why}")
+            case Unfit(what="request", id=int(number), why=why):
+                self._post(error_line(number, "InvalidRequest", f"The request is not plain JSON: {why}"))
+            case Unfit():
+                pass  # a log line with half a character in it; nobody waits for an answer
+            case Asked(id=None, method="log", params=params):
+                self._log(params)
+            case Asked():
+                self._ask(message, group)
+
+    def _returned(self, value: Json, size: int) -> Returned | Broken:
+        if size > self._output_bytes + _ENVELOPE:
+            detail = f"The result is larger than the limit of {self._output_bytes:,} bytes"
+            return Broken(problem="too_large", detail=detail)
+        return Returned(value=value, size=size)
+
+    def _log(self, params: dict[str, Json]) -> None:
+        level, message = params.get("level"), params.get("message")
+        if isinstance(message, str):
+            self._kept.add(message, error=level in ("error", "warn"))
+        if self._kept.made > MOST_LOGGED:
+            self._end = Broken(problem="too_large", detail=f"It logged more than {MOST_LOGGED:,} bytes")
+
+    # The guest asks
+
+    def _ask(self, asked: Asked, group: TaskGroup) -> None:
+        self._requests += 1
+        if asked.id is not None and asked.id in self._open:
+            self._violate("forged_message", "forged_message", "a request with the id of an open one")
+            return
+        over = None
+        if self._requests > MOST_REQUESTS:
+            over = f"This run made more than {MOST_REQUESTS:,} requests; it gets no further answers"
+        elif self._at_once >= MOST_AT_ONCE:
+            over = f"More than {MOST_AT_ONCE} requests at once; wait for answers before asking more"
+        if over is None:
+            self._at_once += 1
+            if asked.id is not None:
+                self._open.add(asked.id)
+            group.start_soon(self._answer, asked)
+        elif asked.id is not None:
+            self._post(error_line(asked.id, "Busy", over))
+
+    async def _answer(self, asked: Asked) -> None:
+        """Ask the host for one answer and post it when the guest has read earlier ones."""
+        answer = await self._host_says(asked)
+        if isinstance(answer, NotAnswered):
+            detail = f"{asked.method}: {answer.message}"
+            if answer.kind == "violation":
+                self._violate("violation", "host_call", detail)
+                return
+            if answer.kind == "denied":
+                self._denials.add("host_call", detail)
+        if asked.id is not None:
+            line = answer_line(asked.id, answer)
+            while self._waiting > MOST_WAITING:
+                await self._room.wait()
+            self._post(line)
+            self._open.discard(asked.id)
+        self._at_once -= 1
+
+    async def _host_says(self, asked: Asked) -> Answered | NotAnswered:
+        if self._host is None:
+            return NotAnswered(name="NotFound", message="Nothing can be asked of the host in this run")
+        return await self._host.ask(asked.method, asked.params)
+
+    def _violate(self, problem: Literal["forged_message", "violation"], kind: str, detail: str) -> None:
+        """Whatever else it said, a violation is how it ended."""
+        self._violations.add(kind, detail)
+        self._end = Broken(problem=problem, detail=detail)
+        self._reading.cancel()
+
+    # To the guest
+
+    def _post(self, line: bytes) -> None:
+        """Send a line, at once as far as it fits. Never waits: what does not fit is sent by `_write_on`."""
+        rest = memoryview(line)
+        if not self._outgoing:
+            rest = rest[self._push(rest) :]
+        if not rest or self._deaf:
+            return
+        self._outgoing.append(rest)
+        self._waiting += len(rest)
+        self._wake.set()
+        if self._waiting > self._most_waiting:
+            detail = "It does not read the answers to what it asks"
+            self._end = Broken(problem="too_large", detail=detail)
+            self._reading.cancel()
+
+    def _push(self, data: memoryview) -> int:
+        """How much of `data` could be written without waiting."""
+        try:
+            return os.write(self._write_fd, data)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            self._deaf = True  # gone; the reader sees how it ended
+            return len(data)
+
+    async def _write_on(self) -> None:
+        """Send what did not fit at once, for as long as the run lasts."""
+        while True:
+            await self._wake.wait()
+            self._wake = anyio.Event()
+            while self._outgoing:
+                try:
+                    await anyio.wait_writable(self._write_fd)
+                except (OSError, anyio.ClosedResourceError):
+                    self._deaf = True
+                sent = len(self._outgoing[0]) if self._deaf else self._push(self._outgoing[0])
+                self._waiting -= sent
+                self._outgoing[0] = self._outgoing[0][sent:]
+                if not self._outgoing[0]:
+                    self._outgoing.popleft()
+                if self._waiting <= MOST_WAITING:
+                    self._room.set()
+                    self._room = anyio.Event()

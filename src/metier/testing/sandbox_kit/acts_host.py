@@ -1,0 +1,97 @@
+"""Acts of a guest: asking the host, and results that are none. Each function is a program of its own."""
+
+from typing import Any
+
+from metier.testing.sandbox_kit.tries import Tries
+
+
+async def ask(params: dict[str, Any], context: Any) -> Any:
+    """Ask the host each of `asks` in turn; what came back, or the whole of the error."""
+    said = []
+    for method, given in params["asks"]:
+        try:
+            said.append({"value": await context.ask(method, **given)})
+        except OSError:
+            raise
+        except BaseException as error:
+            said.append({"name": getattr(error, "name", ""), "shown": repr(error), "more": sorted(vars(error))})
+    return said
+
+
+def no_bridge(params: dict[str, Any]) -> Any:
+    """What a program without a bridge can do to ask: find a descriptor that is not a standard one."""
+    import os
+
+    tries = Tries()
+    for number in range(3, 64):
+        with tries(f"descriptor_{number}"):
+            os.fstat(number)
+    return tries.said()
+
+
+def forge(params: dict[str, Any]) -> Any:
+    """Write a line to the bridge that is not from who may."""
+    import os
+
+    line = b'{"jsonrpc":"2.0","id":0,"result":"forged"}\n'
+    os.write(1, line)
+    os.write(2, line)
+    if params["on_bridge"]:
+        os.write(3, (b"0" * 32 + b" " if params["with_key"] else b"") + line)
+    return "true"
+
+
+def odd_result(params: dict[str, Any]) -> Any:
+    """A result that is not plain data."""
+    import json
+
+    cycle: list[Any] = []
+    cycle.append(cycle)
+    deep: Any = 0
+    for _ in range(100_000):
+        deep = [deep]
+
+    class Odd:
+        def __reduce__(self) -> Any:
+            return (print, ("ran in the host",))
+
+        def __str__(self) -> str:
+            raise SystemError("ran in the host")
+
+    class Text(str):
+        __slots__ = ()
+
+        def __eq__(self, other: object) -> bool:
+            raise SystemError("ran in the host")
+
+        __hash__ = str.__hash__
+
+    def patched(*given: Any, **named: Any) -> str:
+        return "not json\n{"
+
+    match params["kind"]:
+        case "object":
+            return Odd()
+        case "set":
+            return {1, 2}
+        case "cycle":
+            return cycle
+        case "deep":
+            return deep
+        case "not_a_number":
+            return float("nan")
+        case "bytes":
+            return b"bytes"
+        case "long":
+            return "x" * (params["bytes"] + 100)
+        case "half_a_character":
+            return "\ud800"
+        case "great_number":
+            return 10**400
+        case "text":
+            return Text("plain")
+        case "proto":
+            return {"__proto__": {"polluted": True}, "constructor": 1}
+        case _:
+            setattr(json, "dumps", patched)  # noqa: B010
+            return "patched"

@@ -1,0 +1,396 @@
+"""Acts of a guest: time, memory, processes, output and ways to end. Each function is a program of its own.
+
+A function is sent into a sandbox as text (and, as the control, started outside), so it imports what it needs itself
+and knows nothing of this package but `Tries`, which is sent along. What it gives back is plain JSON.
+"""
+
+# ruff: noqa: S110, B018
+# pyright: reportUnusedFunction=false
+
+from typing import Any
+
+from metier.testing.sandbox_kit.tries import Tries
+
+
+def echo(params: dict[str, Any]) -> Any:
+    return params
+
+
+def loop(params: dict[str, Any]) -> Any:
+    while True:
+        pass
+
+
+def regex(params: dict[str, Any]) -> Any:
+    import re
+
+    return re.match(r"(a+)+$", "a" * 60 + "b")
+
+
+def sleep(params: dict[str, Any]) -> Any:
+    import time
+
+    time.sleep(params["seconds"])
+    return "slept"
+
+
+def stop(params: dict[str, Any]) -> Any:
+    import os
+    import signal
+    from contextlib import suppress
+
+    with suppress(PermissionError):
+        os.setsid()
+    if params["group"]:
+        os.killpg(0, signal.SIGSTOP)
+    else:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return "went on"
+
+
+def memory(params: dict[str, Any]) -> Any:
+    """Take memory piece by piece, written to, up to `mb`."""
+    import mmap
+    import os
+
+    piece, held = 4 << 20, []
+    filling = b"x" * piece
+    for _ in range(params["mb"] // 4):
+        match params["kind"]:
+            case "heap":
+                held.append(b"y" * piece)
+            case "mapped":
+                held.append(mmap.mmap(-1, piece, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+                held[-1].write(filling)
+            case "shared":
+                held.append(mmap.mmap(-1, piece))
+                held[-1].write(filling)
+            case _:
+                held.append(os.memfd_create("held"))
+                os.write(held[-1], filling)
+    return {"mb": 4 * len(held)}
+
+
+def huge(params: dict[str, Any]) -> Any:
+    """Ask for a great deal at once, and touch none of it."""
+    import ctypes
+    import mmap
+
+    tries = Tries()
+    with tries("eight_gigabytes"):
+        bytearray(8 << 30)
+    with tries("one_terabyte"):
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000
+        mmap.mmap(-1, 1 << 40, flags=flags).close()
+    with tries("locked"):
+        room = ctypes.create_string_buffer(1 << 20)
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.mlock(room, len(room)) != 0:
+            raise OSError(ctypes.get_errno(), "mlock")
+    return tries.said()
+
+
+def children_memory(params: dict[str, Any]) -> Any:
+    """Children that each take `mb`; how many of them had it at the same time."""
+    import os
+
+    ready, say = os.pipe()
+    wait, hold = os.pipe()
+    kids = []
+    for _ in range(params["children"]):
+        kid = os.fork()
+        if kid == 0:
+            try:
+                held = b"z" * (params["mb"] << 20)
+                os.write(say, b"1")
+                os.close(hold)
+                os.read(wait, 1)
+                os._exit(len(held) & 1)
+            finally:
+                os._exit(3)
+        kids.append(kid)
+    os.close(say)
+    os.close(hold)
+    had = 0
+    while had < len(kids) and os.read(ready, 1):
+        had += 1
+    for kid in kids:
+        os.waitpid(kid, 0)
+    return {"had": had}
+
+
+def forks(params: dict[str, Any]) -> Any:
+    """Children that wait; how many there were when no more could be had, or `most`."""
+    import os
+
+    wait, hold = os.pipe()
+    kids, why = [], ""
+    while len(kids) < params["most"]:
+        try:
+            kid = os.fork()
+        except OSError as error:
+            why = error.strerror or ""
+            break
+        if kid == 0:
+            os.close(hold)
+            os.read(wait, 1)
+            os._exit(0)
+        kids.append(kid)
+    os.close(hold)
+    for kid in kids:
+        os.waitpid(kid, 0)
+    return {"count": len(kids), "why": why}
+
+
+def threads(params: dict[str, Any]) -> Any:
+    """As `forks`, with threads."""
+    import threading
+
+    threading.stack_size(65_536)
+    over, started, why = threading.Event(), [], ""
+    try:
+        while len(started) < params["most"]:
+            thread = threading.Thread(target=over.wait, daemon=True)
+            thread.start()
+            started.append(thread)
+    except (RuntimeError, MemoryError) as error:
+        why = type(error).__name__
+    over.set()
+    return {"count": len(started), "why": why}
+
+
+def open_files(params: dict[str, Any]) -> Any:
+    import os
+
+    held, why = [], ""
+    try:
+        while len(held) < params["most"]:
+            held.append(os.open("/dev/null", os.O_RDONLY))
+    except OSError as error:
+        why = error.strerror or ""
+    for each in held:
+        os.close(each)
+    return {"count": len(held), "why": why}
+
+
+def fill(params: dict[str, Any]) -> Any:
+    """Put something on the disk: `large` files, `small` ones or a `sparse` one."""
+    import os
+
+    folder = params["folder"] or os.environ["TMPDIR"]
+    folder = os.path.join(folder, "filled")
+    os.mkdir(folder)
+    made, why = 0, ""
+    try:
+        match params["kind"]:
+            case "large":
+                while made < params["most"]:
+                    with open(f"{folder}/{made}", "wb") as file:
+                        os.posix_fallocate(file.fileno(), 0, params["mb"] << 20)
+                    made += 1
+            case "small":
+                while made < params["most"]:
+                    os.mkdir(f"{folder}/{made}")
+                    for number in range(2_000):
+                        os.close(os.open(f"{folder}/{made}/{number}", os.O_CREAT | os.O_WRONLY))
+                    made += 1
+            case _:
+                with open(f"{folder}/sparse", "wb") as file:
+                    file.truncate(1 << 40)
+                made += 1
+    except OSError as error:
+        why = error.strerror or ""
+    return {"made": made, "why": why}
+
+
+def recursion(params: dict[str, Any]) -> Any:
+    import sys
+
+    if params["unbounded"]:
+        sys.setrecursionlimit(2**31 - 1)
+        deep: Any = []
+        for _ in range(1_000_000):
+            deep = [deep]
+        return deep == deep[:] and repr(deep)
+
+    def down(depth: int) -> int:
+        return down(depth + 1) + 1
+
+    return down(0)
+
+
+def end(params: dict[str, Any]) -> Any:
+    """End in the way asked for."""
+    import ctypes
+    import os
+    import resource
+    import sys
+
+    match params["how"]:
+        case "exit":
+            os._exit(params["code"])
+        case "leave":
+            sys.exit(params["code"])
+        case "raise":
+            raise ValueError(params["text"])
+        case "pointer":
+            ctypes.string_at(1)
+        case _:
+            hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+            resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+            os.kill(os.getpid(), params["signal"])
+
+
+def daemons(params: dict[str, Any]) -> Any:
+    """Processes in sessions of their own whose parents are gone. They last `seconds`, and hold no output."""
+    import os
+    import time
+
+    told, tell = os.pipe()
+    for _ in range(params["count"]):
+        kid = os.fork()
+        if kid == 0:
+            os.setsid()
+            if os.fork():
+                os._exit(0)
+            os.write(tell, b"%d\n" % os.getpid())
+            null = os.open("/dev/null", os.O_RDWR)
+            for each in range(3 if params["quiet"] else 0):
+                os.dup2(null, each)
+            time.sleep(params["seconds"])
+            os._exit(0)
+        os.waitpid(kid, 0)
+    os.close(tell)
+    pids = []
+    while len(pids) < params["count"]:
+        pids += [int(each) for each in os.read(told, 4096).split()]
+    for _ in range(params.get("zombies", 0)):
+        if os.fork() == 0:
+            os._exit(0)
+    while params["stay"]:
+        time.sleep(1)
+    return {"pids": pids}
+
+
+def deaf(params: dict[str, Any]) -> Any:
+    """Ignore and block every signal, ask not to die with the parent, and stay."""
+    import ctypes
+    import os
+    import signal
+    import time
+    from contextlib import suppress
+
+    for each in signal.Signals:
+        with suppress(OSError):
+            signal.signal(each, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    ctypes.CDLL(None).prctl(1, 0, 0, 0, 0)
+    for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        os.kill(os.getpid(), each)
+    while params["stay"]:
+        time.sleep(1)
+    return "still here"
+
+
+def flood(params: dict[str, Any]) -> Any:
+    """Write `mb` to both outputs without a line end; 0 means for ever."""
+    import os
+
+    piece, written = b"x" * 65_536, 0
+    while not params["mb"] or written < params["mb"] << 20:
+        for each in (1, 2):
+            os.write(each, piece)
+        written += len(piece)
+    return "done"
+
+
+def write(params: dict[str, Any]) -> Any:
+    import os
+
+    data = bytes.fromhex(params["hex"])
+    while data:
+        data = data[os.write(1, data) :]
+    return "written"
+
+
+def talk(params: dict[str, Any]) -> Any:
+    """Give back what came in, and print as much meanwhile."""
+    import sys
+
+    sys.stdout.write(params["text"])
+    sys.stdout.flush()
+    return params
+
+
+def read_input(params: dict[str, Any]) -> Any:
+    import os
+
+    return {"read": len(os.read(0, 100))}
+
+
+def burn(params: dict[str, Any]) -> Any:
+    """A known load: processor time, memory and output, by this process or by a child of it."""
+    import os
+    import time
+
+    kid = os.fork() if params["child"] else 0
+    if not params["child"] or kid == 0:
+        held = b"m" * (params["mb"] << 20)
+        while time.process_time() < params["cpu"]:
+            sum(range(1000))
+        if params["child"]:
+            os._exit(len(held) & 1)
+    else:
+        os.waitpid(kid, 0)
+    os.write(2, b"e" * params["output"])
+    while params["stay"]:
+        time.sleep(1)
+    return "burned"
+
+
+def break_itself(params: dict[str, Any]) -> Any:
+    """Leave a mark in the temporary folder, then stay or crash."""
+    import os
+    import signal
+    import time
+
+    with open(os.path.join(os.environ["TMPDIR"], "mark"), "w") as file:
+        file.write("was here")
+    if params["crash"]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    while True:
+        time.sleep(1)
+
+
+def look_for_mark(params: dict[str, Any]) -> Any:
+    """What an earlier run could have left, and numbers nobody should be able to tell in advance."""
+    import builtins
+    import os
+    import random
+    import sys
+
+    folders = [os.environ["TMPDIR"], os.environ["HOME"], "/dev/shm", "/tmp", "/var/tmp"]  # noqa: S108
+    found = []
+    for folder in folders:
+        try:
+            found += [name for name in os.listdir(folder) if name.startswith("mark")]
+        except OSError:
+            continue
+    said = {
+        "files": found,
+        "module": "mark" in sys.modules,
+        "name": hasattr(builtins, "mark"),
+        "variable": "MARK" in os.environ,
+        "random": [random.random(), int.from_bytes(os.urandom(4), "big")],  # noqa: S311
+    }
+    if params["leave"]:
+        for folder in folders:
+            try:
+                with open(os.path.join(folder, "mark"), "w") as file:
+                    file.write("was here")
+            except OSError:
+                continue
+        sys.modules["mark"] = sys
+        setattr(builtins, "mark", True)  # noqa: B010
+        os.environ["MARK"] = "1"
+    return said

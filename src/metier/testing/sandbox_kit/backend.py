@@ -1,0 +1,50 @@
+"""What the kit is told about a backend: how to open it, its language, and what it is known not to do."""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol, final
+
+from msgspec import Struct
+
+from metier.model.guarantee import Guarantee
+from metier.sandbox.protocol import Sandbox
+from metier.testing.sandbox_kit.guest import Guest
+
+
+@final
+class Gap(Struct, frozen=True, kw_only=True):
+    """Something a backend does not do, and knows it."""
+
+    behaviour: int
+    what: frozenset[str]
+    """The names of what will not be seen."""
+    reason: str
+    guarantee: Guarantee | None = None
+    """What it therefore does not promise; None where nothing was ever promised about it."""
+
+
+class Opened(Protocol):
+    """A sandbox, and whatever must be closed with it."""
+
+    @property
+    def sandbox(self) -> Sandbox: ...
+
+    async def aclose(self) -> None: ...
+
+
+@final
+class Backend(Struct, frozen=True, kw_only=True):
+    """A sandbox to try, and everything the kit must know about it."""
+
+    name: str
+    open: Callable[[str], Opened]
+    """Opens it anew; gets an empty folder to keep things in."""
+    guest: Guest
+    gaps: tuple[Gap, ...] = ()
+    without: Mapping[str, Callable[[str], Opened]] = {}
+    """By what is taken away: how the backend is opened on a machine that lacks it."""
+    withhold: frozenset[Guarantee] = frozenset()
+    """Guarantees its jobs do not ask for in this pass."""
+    always_new: bool = False
+    """Whether each run is to be the first of its kind, for backends that keep things warm."""
+    elsewhere: str = ""
+    """`file.py:function` that gives this same value in another process."""

@@ -1,0 +1,226 @@
+"""Where a behaviour is tried out: runs an act in the sandbox and bare, and notes what did not hold."""
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, final
+
+import anyio
+from msgspec import Struct
+
+from metier.model.digest import Json
+from metier.model.guarantee import Guarantee
+from metier.model.job import Job, Place, Report
+from metier.model.permission import PermissionSet
+from metier.model.ports import Host
+from metier.model.skill import Limits
+from metier.sandbox.protocol import Sandbox
+from metier.testing.sandbox_kit import leftovers
+from metier.testing.sandbox_kit.backend import Backend
+from metier.testing.sandbox_kit.guest import Bare, Prepared
+
+TORTURE: Final = bool(os.environ.get("METIER_TORTURE"))
+"""Whether to try as often as a night allows, not as often as a few minutes do."""
+FLAT_BYTES: Final = 50 << 20
+"""How much the host may grow while a guest does its worst."""
+LATE_SECONDS: Final = 1.0
+
+
+class KitFailure(AssertionError):
+    """The behaviour could not be tried, or does not hold."""
+
+
+@final
+class Broken(Struct, frozen=True, kw_only=True):
+    """Something that had to be seen and was not."""
+
+    what: str
+    """A short name, by which a known gap refers to it."""
+    seen: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.seen}"
+
+
+@final
+class Bench:
+    """For one behaviour and one backend. Its folder is empty at the start."""
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        backend: Backend,
+        folder: str,
+        *,
+        proven: frozenset[Guarantee] = frozenset(),
+    ) -> None:
+        self.sandbox: Final = sandbox
+        self.backend: Final = backend
+        self.guest: Final = backend.guest
+        self.promises: Final = sandbox.guarantees() - backend.withhold
+        self.proven: Final = proven
+        """Every guarantee that some behaviour of the kit would find broken."""
+        self.broken: Final[list[Broken]] = []
+        self._folder = folder
+        self._number = 0
+
+    # What a behaviour needs
+
+    def folder(self, name: str) -> str:
+        """A new folder of the host's, real and absolute."""
+        self._number += 1
+        path = os.path.join(os.path.realpath(self._folder), f"{name}{self._number}")
+        os.mkdir(path)
+        return path
+
+    def file(self, folder: str, name: str, text: str) -> str:
+        path = os.path.join(folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def times(self, few: int, many: int) -> int:
+        """How often to try: `few` as a rule, `many` under torture."""
+        return many if TORTURE else few
+
+    def expect(self, what: str, holds: bool, seen: object) -> None:
+        """Note that something must be so; `seen` says what was found."""
+        if not holds:
+            self.broken.append(Broken(what=what, seen=_shown(seen)))
+
+    def need(self, what: str, holds: bool, seen: object) -> None:
+        """As `expect`, where going on would make no sense."""
+        if not holds:
+            raise KitFailure(f"{what}: {_shown(seen)}")
+
+    # Runs
+
+    def job(
+        self, prepared: Prepared, *, limits: Limits | None = None, places: Sequence[Place] = (), **more: Any
+    ) -> Job:
+        """A job that needs everything the backend promises."""
+        own = (Place(path=self.folder("new")),) if self.backend.always_new else ()
+        self._number += 1
+        return Job(
+            call_id=f"kit-{self._number}",
+            entry=prepared.entry,
+            arguments=prepared.arguments,
+            bundle=prepared.bundle,
+            binaries=prepared.binaries,
+            places=tuple(sorted({*prepared.places, *places, *own})),
+            permissions=PermissionSet(),
+            limits=limits or Limits(timeout=10.0),
+            needs=self.promises,
+            **more,
+        )
+
+    async def run(
+        self,
+        act: str,
+        params: Mapping[str, Json] | None = None,
+        *,
+        at_load: bool = False,
+        host: Host | None = None,
+        places: Sequence[Place] = (),
+        cwd: str = "",
+        environment: Mapping[str, str] | None = None,
+        **limits: Any,
+    ) -> Report:
+        """Run an act in the sandbox. Limits by name; ten seconds where none is given."""
+        prepared = self.guest.prepare(act, params or {}, self.folder("bundle"), at_load=at_load)
+        job = self.job(
+            prepared,
+            limits=Limits(**{"timeout": 10.0, **limits}),
+            places=places,
+            cwd=cwd,
+            environment=dict(environment or {}),
+            host=host,
+        )
+        return await self.sandbox.run(job)
+
+    async def value(self, act: str, params: Mapping[str, Json] | None = None, **more: Any) -> Any:
+        """What an act said in the sandbox; it has to come to its end."""
+        report = await self.run(act, params, **more)
+        self.need(f"{act} runs", report.ending == "returned", report)
+        return self.guest.said(report)
+
+    async def bare(
+        self,
+        act: str,
+        params: Mapping[str, Json] | None = None,
+        *,
+        cwd: str = "",
+        seconds: float = 20.0,
+        environment: Mapping[str, str] | None = None,
+    ) -> Bare:
+        """Run an act outside."""
+        cwd = cwd or self.folder("bare")
+        around = {"PATH": "/usr/bin:/bin", "HOME": cwd, "TMPDIR": cwd, **(environment or {})}
+        return await self.guest.bare(act, params or {}, cwd=cwd, seconds=seconds, environment=around)
+
+    async def control(self, act: str, params: Mapping[str, Json], **more: Any) -> Any:
+        """What an act says outside; where it cannot even be done there, the behaviour proves nothing."""
+        bare = await self.bare(act, params, **more)
+        self.need(f"{act} outside", bare.exit_code == 0 and bare.value is not None, bare)
+        return bare.value
+
+    async def absent(self, act: str, params: Mapping[str, Json] | None = None) -> bool:
+        """Whether the language has no such act. Then it was tried, and refused inside."""
+        if act not in self.guest.absent:
+            return False
+        report = await self.run(act, params)
+        said = self.guest.said(report)
+        did = said.get("did") if isinstance(said, dict) else None
+        refused = did == [] if report.ending == "returned" else report.ending in ("raised", "not_started")
+        self.expect("absent", refused, report)
+        return True
+
+    async def attack(
+        self, act: str, inside: Mapping[str, Json], outside: Mapping[str, Json], *, must: Sequence[str], **more: Any
+    ) -> Report:
+        """Try several things outside, where those in `must` have to succeed, then inside, where none may."""
+        if act not in self.guest.absent:
+            did = (await self.control(act, outside))["did"]
+            self.need("control", set(must) <= set(did), f"outside only {did} succeeded")
+        report = await self.run(act, inside, **more)
+        said = self.guest.said(report)
+        self.need(f"{act} inside", isinstance(said, dict), report)
+        assert isinstance(said, dict)  # noqa: S101  for the type checker
+        did_inside = said.get("did")
+        for name in did_inside if isinstance(did_inside, list) else ():
+            self.expect(str(name), False, f"{name} succeeded inside")
+        return report
+
+    async def gone(self, before: leftovers.Seen, what: str) -> None:
+        """Within a second nothing more is left than there was."""
+        new = await settled(before)
+        self.expect(what, not new, "; ".join(new))
+
+
+async def settled(before: leftovers.Seen, *, seconds: float = 1.0) -> list[str]:
+    """What is still more than before after at most `seconds`."""
+    give_up = time.monotonic() + seconds
+    while (new := leftovers.look().more_than(before)) and time.monotonic() < give_up:
+        await anyio.sleep(0.02)
+    return new
+
+
+@final
+class Heart:
+    """Notes how long the host's loop was ever kept from going on."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+
+    async def beat(self) -> None:
+        """Until cancelled."""
+        last = time.monotonic()
+        while True:
+            await anyio.sleep(0.05)
+            now = time.monotonic()
+            self.longest = max(self.longest, now - last - 0.05)
+            last = now
+
+
+def _shown(seen: object) -> str:
+    return str(seen)[:1_500]

@@ -1,0 +1,164 @@
+"""Behaviours 11 to 20: memory, processes, disk, descriptors, the stack."""
+
+import os
+import signal
+from typing import Any
+
+import anyio
+
+from metier.model.guarantee import Guarantee
+from metier.model.job import Place, Report
+from metier.testing.sandbox_kit import leftovers
+from metier.testing.sandbox_kit.behaviour import behaviour
+from metier.testing.sandbox_kit.bench import FLAT_BYTES, Bench
+
+MEMORY_MB = 96
+
+
+def stopped_for_memory(bench: Bench, report: Report, asked_mb: int) -> bool:
+    """Whether a run that asked for more than it may have did not get it."""
+    if report.ending == "returned":
+        said = bench.guest.said(report)
+        return not (isinstance(said, dict) and said.get("mb") == asked_mb)
+    return report.ending in bench.guest.leaves_uncaught
+
+
+async def flat(bench: Bench, before: int) -> None:
+    grown = leftovers.memory_bytes() - before
+    bench.expect("host_flat", grown < FLAT_BYTES, f"the host grew by {grown >> 20} MB")
+
+
+async def a_memory_bomb_is_stopped_and_the_host_stays_flat(bench: Bench) -> None:
+    bomb: dict[str, Any] = {"kind": "heap", "mb": 512}
+    control = await bench.control("memory", bomb)
+    bench.need("control", control["mb"] == 512, control)
+    before = leftovers.memory_bytes()
+    report = await bench.run("memory", bomb, memory_mb=MEMORY_MB)
+    bench.expect("stopped", stopped_for_memory(bench, report, 512), report)
+    await flat(bench, before)
+    bench.expect("next", (await bench.run("echo")).ending == "returned", "the next call did not run")
+
+
+async def memory_outside_the_script_heap_is_counted(bench: Bench) -> None:
+    for kind in ("mapped", "shared", "held"):
+        bomb: dict[str, Any] = {"kind": kind, "mb": 400}
+        control = await bench.control("memory", bomb)
+        bench.need("control", control["mb"] == 400, control)
+        report = await bench.run("memory", bomb, memory_mb=MEMORY_MB)
+        got = not stopped_for_memory(bench, report, 400) and report.ending not in ("raised", "exited")
+        bench.expect(kind, not got, report)
+
+
+async def one_huge_allocation_fails_at_once(bench: Bench) -> None:
+    report = await bench.attack("huge", {}, {}, must=("eight_gigabytes", "one_terabyte"), timeout=5.0)
+    bench.expect("at_once", report.usage.seconds < 3, report.usage)
+
+
+async def memory_of_all_processes_of_a_job_counts_together(bench: Bench) -> None:
+    children: dict[str, Any] = {"children": 10, "mb": 40}
+    if await bench.absent("children_memory", children):
+        return
+    control = await bench.control("children_memory", children)
+    bench.need("control", control["had"] == 10, control)
+    report = await bench.run("children_memory", children, memory_mb=128)
+    said = bench.guest.said(report)
+    got = report.ending == "returned" and isinstance(said, dict) and said["had"] == 10
+    bench.expect("together", not got, report)
+
+
+async def a_fork_bomb_is_bounded_for_root_and_for_a_user(bench: Bench) -> None:
+    if await bench.absent("forks", {"most": 200}):
+        return
+    control = await bench.control("forks", {"most": 200})
+    bench.need("control", control["count"] == 200, control)
+    before = leftovers.look()
+    said = await bench.value("forks", {"most": 200}, processes=20)
+    bench.expect("bounded", said["count"] <= 20, said)
+    bench.expect("usable", said["count"] >= 5, said)
+    await bench.gone(leftovers.look(), "host_pids")
+    report = await bench.run("forks", {"most": 10**6}, processes=64, timeout=2.0)
+    bench.expect("bounded", report.ending != "timed_out", report)
+    bench.need("host", len(leftovers.look().processes) <= len(before.processes) + 16, "processes were left")
+
+
+async def a_thread_or_worker_bomb_is_bounded(bench: Bench) -> None:
+    if await bench.absent("threads", {"most": 400}):
+        return
+    control = await bench.control("threads", {"most": 400})
+    bench.need("control", control["count"] == 400, control)
+    report = await bench.run("threads", {"most": 400}, processes=32)
+    said = bench.guest.said(report)
+    count = said["count"] if isinstance(said, dict) else 0
+    bench.expect("bounded", isinstance(count, int) and count <= 32, report)
+
+
+async def filling_the_disk_stays_inside(bench: Bench) -> None:
+    work = bench.folder("work")
+    places = (Place(path=work, writable=True),)
+    control_folder = bench.folder("control")
+    small: dict[str, Any] = {"kind": "sparse", "most": 1, "mb": 1}
+    control = await bench.control("fill", {**small, "folder": control_folder})
+    bench.need("control", control["made"] == 1, control)
+    for name, folder in (("work", work), ("temporary", "")):
+        for kind, most in (("large", 40), ("small", 60), ("sparse", 1)):
+            params = {"folder": folder, "kind": kind, "most": most, "mb": 64}
+            report = await bench.run("fill", params, places=places, timeout=25.0)
+            said = bench.guest.said(report)
+            full = report.ending == "returned" and isinstance(said, dict) and said["made"] == most
+            bench.expect(f"{name}_{kind}", not full and report.ending != "timed_out", report)
+            await anyio.to_thread.run_sync(_clear, work)
+    state = os.statvfs(work)
+    bench.need("host_disk", state.f_bavail * state.f_frsize > 1 << 30, "the disk of the host is nearly full")
+
+
+def _clear(folder: str) -> None:
+    import shutil
+
+    shutil.rmtree(os.path.join(folder, "filled"), ignore_errors=True)
+
+
+async def open_descriptors_are_bounded(bench: Bench) -> None:
+    control = await bench.control("open_files", {"most": 900})
+    bench.need("control", control["count"] == 900, control)
+    said = await bench.value("open_files", {"most": 900})
+    bench.expect("bounded", said["count"] < 900, said)
+    bench.need("host", len(os.listdir("/proc/self/fd")) > 0, "the host cannot open files any more")
+
+
+async def deep_recursion_ends_the_job_and_not_the_host(bench: Bench) -> None:
+    control = await bench.bare("recursion", {"unbounded": False})
+    bench.need("control", control.exit_code not in (0, None), control)
+    for unbounded in (False, True):
+        report = await bench.run("recursion", {"unbounded": unbounded})
+        ended = report.ending in ("raised", "exited", "signalled", "out_of_memory", "stopped", "no_result")
+        bench.expect("typed", ended, report)
+        bench.expect("next", (await bench.run("echo")).ending == "returned", "the next call did not run")
+
+
+async def a_crash_leaves_no_core_file(bench: Bench) -> None:
+    work = bench.folder("work")
+    crash: dict[str, Any] = {"how": "signal", "signal": int(signal.SIGABRT)}
+    if await bench.absent("end", crash):
+        return
+    control = await bench.bare("end", crash, cwd=bench.folder("control"))
+    bench.need("control", control.exit_code == -signal.SIGABRT, control)
+    places = (Place(path=work, writable=True),)
+    for number in (signal.SIGABRT, signal.SIGSEGV, signal.SIGQUIT):
+        report = await bench.run("end", {"how": "signal", "signal": int(number)}, places=places, cwd=work)
+        bench.expect("crashed", report.signal == number, report)
+        bench.expect("no_core", os.listdir(work) == [], os.listdir(work))
+
+
+_EXACT = Guarantee.MEMORY_EXACT.value
+BEHAVIOURS = (
+    behaviour(11, a_memory_bomb_is_stopped_and_the_host_stays_flat, "RES-09 WASM-05", "memory_bounded"),
+    behaviour(12, memory_outside_the_script_heap_is_counted, "RES-09 WASM-05", "memory_bounded"),
+    behaviour(13, one_huge_allocation_fails_at_once, "RES-12", "memory_bounded"),
+    behaviour(14, memory_of_all_processes_of_a_job_counts_together, "RES-09", _EXACT),
+    behaviour(15, a_fork_bomb_is_bounded_for_root_and_for_a_user, "RES-03", "processes_bounded"),
+    behaviour(16, a_thread_or_worker_bomb_is_bounded, "RES-12 JS-09", "processes_bounded"),
+    behaviour(17, filling_the_disk_stays_inside, "RES-10", "disk_bounded", slow=True),
+    behaviour(18, open_descriptors_are_bounded, "RES-11"),
+    behaviour(19, deep_recursion_ends_the_job_and_not_the_host, "WASM-08"),
+    behaviour(20, a_crash_leaves_no_core_file, "RES-25"),
+)

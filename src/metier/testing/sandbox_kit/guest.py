@@ -1,0 +1,73 @@
+"""What a language must bring to be tested: its acts, by name, and a way to run them bare.
+
+An act that a language does not have at all (a WASM module cannot fork) is `absent`: there is a probe for it all the
+same, which tries, and everything it tries must be refused.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol, final
+
+from msgspec import Struct
+
+from metier.model.digest import Json
+from metier.model.entry import Entry
+from metier.model.job import Place, Report
+
+
+@final
+class Prepared(Struct, frozen=True, kw_only=True):
+    """An act as a job wants it."""
+
+    entry: Entry
+    arguments: dict[str, Json] = {}
+    bundle: str = ""
+    binaries: dict[str, str] = {}
+    places: tuple[Place, ...] = ()
+
+
+@final
+class Bare(Struct, frozen=True, kw_only=True):
+    """How an act went outside every sandbox."""
+
+    value: Json = None
+    exit_code: int | None = None
+    """None: it had to be killed."""
+    stdout: bytes = b""
+    stderr: bytes = b""
+    seconds: float = 0.0
+
+
+class Guest(Protocol):
+    """A language."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def absent(self) -> Mapping[str, str]:
+        """Acts this language does not have, and what becomes of one who tries."""
+        ...
+
+    @property
+    def bridged(self) -> bool:
+        """Whether code in it can ask the host, and gives its result as a value."""
+        ...
+
+    @property
+    def leaves_uncaught(self) -> frozenset[str]:
+        """How a run may end when it is refused memory: some languages turn that into an error of their own."""
+        ...
+
+    def prepare(self, act: str, params: Mapping[str, Json], folder: str, *, at_load: bool = False) -> Prepared:
+        """The act as a job. `folder` is empty and the guest's own; `at_load` runs it before any function is called."""
+        ...
+
+    def said(self, report: Report) -> Json:
+        """What the act gave back."""
+        ...
+
+    async def bare(
+        self, act: str, params: Mapping[str, Json], *, cwd: str, seconds: float, environment: Mapping[str, str]
+    ) -> Bare:
+        """The same act without any wall. It is killed after `seconds`; what it started is not."""
+        ...

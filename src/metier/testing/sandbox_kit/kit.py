@@ -1,0 +1,94 @@
+"""The contract of a sandbox as sixty behaviours, and the one function that tries one of them on a backend.
+
+A behaviour that a backend does not have is a `Gap`: a line of data with its reason. The gap is tried too, and when
+it turns out to be closed, the line is wrong and says so.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from typing import Final
+
+import anyio
+
+from metier.model.guarantee import Guarantee
+from metier.testing.sandbox_kit import (
+    checks_files,
+    checks_host,
+    checks_kill,
+    checks_many,
+    checks_output,
+    checks_size,
+    checks_start,
+    checks_time,
+    checks_walls,
+    leftovers,
+)
+from metier.testing.sandbox_kit.backend import Backend
+from metier.testing.sandbox_kit.behaviour import Behaviour
+from metier.testing.sandbox_kit.bench import LATE_SECONDS, Bench, Broken, Heart, KitFailure, settled
+
+BEHAVIOURS: Final[tuple[Behaviour, ...]] = (
+    *checks_start.BEHAVIOURS,
+    *checks_time.BEHAVIOURS,
+    *checks_size.BEHAVIOURS,
+    *checks_kill.BEHAVIOURS,
+    *checks_output.BEHAVIOURS,
+    *checks_files.BEHAVIOURS,
+    *checks_walls.BEHAVIOURS,
+    *checks_host.BEHAVIOURS,
+    *checks_many.BEHAVIOURS,
+)
+NUMBERED: Final = {each.number: each for each in BEHAVIOURS}
+FRAME: Final = frozenset({"left behind", "ping", "could not be tried"})
+"""What is looked at for every behaviour, and can never be a gap."""
+_PROVEN: Final = frozenset[Guarantee]().union(*(each.guarantees for each in BEHAVIOURS))
+
+
+async def verify(behaviour: Behaviour, backend: Backend, folder: str) -> None:
+    """Try one behaviour. Raises KitFailure with everything that was not as it must be."""
+    inner = os.path.join(os.path.realpath(folder), "kit")
+    temporary = os.path.join(os.path.realpath(folder), "temporary")
+    os.mkdir(inner)
+    os.mkdir(temporary)
+    told, tempfile.tempdir = tempfile.tempdir, temporary
+    before = leftovers.look()
+    try:
+        broken, longest = await _tried(behaviour, backend, inner)
+    finally:
+        tempfile.tempdir = told
+    left = await settled(before)
+    broken += [Broken(what="left behind", seen=each) for each in (*left, *os.listdir(temporary))]
+    if longest > LATE_SECONDS:
+        broken.append(Broken(what="ping", seen=f"the host did not answer for {longest:.1f} s"))
+    shutil.rmtree(inner, ignore_errors=True)
+    _judge(behaviour, backend, broken)
+
+
+async def _tried(behaviour: Behaviour, backend: Backend, folder: str) -> tuple[list[Broken], float]:
+    state = os.path.join(folder, "state")
+    os.mkdir(state)
+    heart = Heart()
+    opened = backend.open(state)
+    try:
+        bench = Bench(opened.sandbox, backend, folder, proven=_PROVEN)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(heart.beat)
+            try:
+                await behaviour.check(bench)
+            except KitFailure as failure:
+                bench.expect("could not be tried", False, failure)
+            tasks.cancel_scope.cancel()
+        return list(bench.broken), heart.longest
+    finally:
+        await opened.aclose()
+
+
+def _judge(behaviour: Behaviour, backend: Backend, broken: Sequence[Broken]) -> None:
+    known = frozenset[str]().union(*(each.what for each in backend.gaps if each.behaviour == behaviour.number))
+    seen = frozenset(each.what for each in broken)
+    wrong = [str(each) for each in broken if each.what not in known or each.what in FRAME]
+    wrong += [f"{each}: listed as a gap, and yet it holds" for each in sorted(known - seen)]
+    if wrong:
+        raise KitFailure(f"{behaviour} on {backend.name}:\n  " + "\n  ".join(wrong))

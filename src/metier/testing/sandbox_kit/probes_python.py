@@ -1,0 +1,109 @@
+"""The acts in Python: as code for a Python sandbox, and as a program for a sandbox of programs."""
+
+import inspect
+import os
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache
+from types import ModuleType
+from typing import Any, Final, final
+
+import msgspec
+
+from metier.model.digest import Json
+from metier.model.entry import Command, InlineCode, PythonHandler
+from metier.model.job import Place, Report
+from metier.testing.sandbox_kit import acts_files, acts_host, acts_run, acts_walls, tries
+from metier.testing.sandbox_kit.guest import Bare, Prepared
+from metier.testing.sandbox_kit.outside import last_line, outside
+
+PYTHON: Final = os.path.realpath(sys.executable)
+PREFIX: Final = os.path.realpath(sys.base_prefix)
+
+
+@cache
+def acts() -> dict[str, Callable[..., Any]]:
+    """Every act by its name."""
+    found: dict[str, Callable[..., Any]] = {}
+    for module in (acts_run, acts_files, acts_walls, acts_host):
+        found |= {name: each for name, each in vars(module).items() if _is_act(each, module)}
+    return found
+
+
+def _is_act(each: object, module: ModuleType) -> bool:
+    return inspect.isfunction(each) and each.__module__ == module.__name__
+
+
+@cache
+def source_of(act: str) -> str:
+    """The text of one act, with what it needs."""
+    return f"from typing import Any\n{inspect.getsource(tries)}\n\n{inspect.getsource(acts()[act])}\n"
+
+
+def _program(act: str) -> str:
+    ending = f"import json, sys\nsays = {act}(json.loads(sys.argv[1]))\nprint()\nprint(json.dumps(says))\n"
+    return source_of(act) + ending
+
+
+async def _outside(
+    act: str, params: Mapping[str, Json], cwd: str, seconds: float, environment: Mapping[str, str]
+) -> Bare:
+    argv = [PYTHON, "-I", "-S", "-B", "-c", _program(act), msgspec.json.encode(params).decode()]
+    return await outside(argv, cwd=cwd, seconds=seconds, environment=environment)
+
+
+@final
+class PythonGuest:
+    """Code for a sandbox that runs Python."""
+
+    name: Final = "python"
+    absent: Final[Mapping[str, str]] = {}
+    bridged: Final = True
+    leaves_uncaught: Final = frozenset({"out_of_memory"})
+
+    def prepare(self, act: str, params: Mapping[str, Json], folder: str, *, at_load: bool = False) -> Prepared:
+        text = source_of(act)
+        awaited = inspect.iscoroutinefunction(acts()[act])
+        if not at_load:
+            call = f"result = {'await ' if awaited else ''}{act}(params{', context' if awaited else ''})\n"
+            return Prepared(entry=InlineCode(language="python", source=text + call), arguments=dict(params))
+        with open(f"{folder}/handler.py", "w", encoding="utf-8") as file:
+            file.write(f"{text}\nimport json\nsays = {act}(json.loads({msgspec.json.encode(params).decode()!r}))\n")
+            file.write("def main(params, context):\n    return says\n")
+        return Prepared(entry=PythonHandler(path="handler.py"), arguments=dict(params), bundle=folder)
+
+    def said(self, report: Report) -> Json:
+        return report.value
+
+    async def bare(
+        self, act: str, params: Mapping[str, Json], *, cwd: str, seconds: float, environment: Mapping[str, str]
+    ) -> Bare:
+        return await _outside(act, params, cwd, seconds, environment)
+
+
+@final
+class NativeGuest:
+    """A program for a sandbox that runs programs. It is this interpreter, which can make every system call."""
+
+    name: Final = "native"
+    absent: Final[Mapping[str, str]] = {
+        "ask": "a program has no bridge: there is no descriptor to speak on",
+        "forge": "a program has no bridge: there is no descriptor to speak on",
+    }
+    bridged: Final = False
+    leaves_uncaught: Final = frozenset({"out_of_memory", "exited", "signalled"})
+
+    def prepare(self, act: str, params: Mapping[str, Json], folder: str, *, at_load: bool = False) -> Prepared:
+        program = "no_bridge" if act in self.absent else act
+        argv = (PYTHON, "-I", "-S", "-B", "-c", _program(program), msgspec.json.encode(params).decode())
+        return Prepared(
+            entry=Command(argv=argv), binaries={"python": PYTHON}, places=(Place(path=PREFIX),)
+        )
+
+    def said(self, report: Report) -> Json:
+        return last_line(report.stdout.encode())
+
+    async def bare(
+        self, act: str, params: Mapping[str, Json], *, cwd: str, seconds: float, environment: Mapping[str, str]
+    ) -> Bare:
+        return await _outside(act, params, cwd, seconds, environment)

@@ -1,0 +1,381 @@
+"""What a run gets is what was granted, as real things of this machine, and never what is protected."""
+
+import math
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metier.model.permission import PermissionSet
+from metier.model.skill import Limits
+from metier.sandbox.job_argv import filled
+from metier.sandbox.job_binaries import is_interpreter, real_programs
+from metier.sandbox.job_environment import granted_variables
+from metier.sandbox.job_limits import CAPS, bounded
+from metier.sandbox.job_places import PROTECTED_NAMES, Ground, NoPlace, inside, places
+
+# --- limits
+
+
+@pytest.mark.parametrize("name", ["timeout", "memory_mb", "output_bytes", "processes", "fuel"])
+@pytest.mark.parametrize("value", [-1, 0, True, "1e9", math.nan, math.inf, -math.inf, [], -(2**63), 0.0])
+def test_res_21_a_limit_that_is_no_amount_is_refused(name: str, value: Any) -> None:
+    limits = bounded(Limits(**{name: value}))
+    assert isinstance(limits, str)
+    assert name in limits
+
+
+@pytest.mark.parametrize("name", ["timeout", "memory_mb", "output_bytes", "processes", "fuel"])
+@pytest.mark.parametrize("value", [2**63, 2**63 - 1, 2**64, 10**30])
+def test_res_21_too_much_becomes_the_most_there_is_and_does_not_wrap(name: str, value: int) -> None:
+    limits = bounded(Limits(**{name: value}))
+    assert isinstance(limits, Limits)
+    assert getattr(limits, name) == getattr(CAPS, name)
+
+
+def test_res_02_ten_minutes_become_five() -> None:
+    limits = bounded(Limits(timeout=600))
+    assert isinstance(limits, Limits)
+    assert limits.timeout == 300
+
+
+def test_what_is_within_the_caps_stays_as_it_was_asked() -> None:
+    asked = Limits(timeout=0.5, memory_mb=64, fuel=7, output_bytes=10, processes=1)
+    assert bounded(asked) == asked
+    assert bounded(Limits()) == Limits()
+
+
+def test_the_operator_can_allow_less() -> None:
+    limits = bounded(Limits(), Limits(timeout=5, memory_mb=32, processes=2))
+    assert isinstance(limits, Limits)
+    assert (limits.timeout, limits.memory_mb, limits.processes) == (5, 32, 2)
+
+
+# --- variables
+
+
+def test_only_granted_variables_are_given_with_the_operators_values() -> None:
+    operators = {"TOKEN": "t", "OTHER": "o", "HOME": "/root"}
+    assert granted_variables({"TOKEN", "ABSENT"}, operators) == {"TOKEN": "t"}
+    assert granted_variables({"HOME"}, operators) == {}, "the sandbox sets that itself"
+    assert granted_variables((), operators) == {}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "LD_PRELOAD",
+        "ld_audit",
+        "GIT_SSH_COMMAND",
+        "PYTHONPATH",
+        "NODE_OPTIONS",
+        "BASH_ENV",
+        "ENV",
+        "IFS",
+        "HTTPS_PROXY",
+        "https_proxy",
+        "PAGER",
+        "GLIBC_TUNABLES",
+        "PERL5OPT",
+        "JAVA_TOOL_OPTIONS",
+        "SSL_CERT_FILE",
+        "SHELLOPTS",
+        "METIER_HOME",
+        "LESSOPEN",
+    ],
+)
+def test_env_01_a_variable_that_steers_programs_is_never_given(name: str) -> None:
+    said = granted_variables({name}, {name: "x"})
+    assert isinstance(said, str)
+    assert name in said
+
+
+@pytest.mark.parametrize("name", ["A=B", "A\nB", "A B", "", "BASH_FUNC_x%%", "é", "1A", "A\0"])
+def test_env_09_what_is_no_name_of_a_variable_is_refused(name: str) -> None:
+    assert isinstance(granted_variables({name}, {name: "x"}), str)
+
+
+# --- the line of a command
+
+
+def test_cmd_33_an_argument_is_one_element_whatever_it_holds() -> None:
+    text = "a b; rm -rf / && $(id) `id` | > ~ {a,b} 'x' \"y\" *\n"
+    assert filled(("echo", "{{text}}", "end"), {"text": text}) == ("echo", text, "end")
+
+
+def test_what_an_argument_holds_is_not_expanded_again() -> None:
+    assert filled(("echo", "{{a}}"), {"a": "{{b}}", "b": "secret"}) == ("echo", "{{b}}")
+
+
+def test_an_argument_may_stand_inside_an_element_and_be_a_number() -> None:
+    line = filled(
+        ("head", "-n", "{{ count }}", "--name={{name}}", "{{yes}}"), {"count": -3, "name": "-x", "yes": True}
+    )
+    assert line == ("head", "-n", "-3", "--name=-x", "true")
+
+
+@pytest.mark.parametrize("value", ["-rf", "--output=/etc/passwd", "-", "-oProxyCommand=x"])
+def test_cmd_28_an_argument_that_would_be_an_option_is_refused(value: str) -> None:
+    said = filled(("ls", "{{file}}"), {"file": value})
+    assert isinstance(said, str)
+    assert "'file'" in said
+    assert filled(("ls", "--", "{{file}}"), {"file": value}) == ("ls", "--", value)
+
+
+def test_an_argument_cannot_end_the_options_for_another() -> None:
+    assert isinstance(filled(("ls", "x{{a}}", "{{b}}"), {"a": "--", "b": "-l"}), str)
+    assert isinstance(filled(("ls", "{{a}}", "{{b}}"), {"a": "--", "b": "-l"}), str)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"file": None}, {"file": ["a"]}, {"file": {"a": 1}}])
+def test_an_argument_that_is_not_there_or_no_text_is_refused(arguments: dict[str, Any]) -> None:
+    assert isinstance(filled(("ls", "{{file}}"), arguments), str)
+
+
+@pytest.mark.parametrize("template", [(), ("{{program}}",), ("/bin/{{program}}", "x")])
+def test_no_argument_chooses_the_program(template: tuple[str, ...]) -> None:
+    assert isinstance(filled(template, {"program": "ls"}), str)
+
+
+def test_cmd_43_a_line_that_is_too_long_is_refused() -> None:
+    assert isinstance(filled(("ls", "{{a}}"), {"a": "x" * 200_000}), str)
+    assert isinstance(filled(("ls", *["{{a}}"] * 12), {"a": "x" * 100_000}), str)
+
+
+# --- programs
+
+
+@pytest.fixture
+def bin_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "bin"
+    folder.mkdir(mode=0o755)
+    program(folder / "jq")
+    return folder
+
+
+def program(path: Path, mode: int = 0o755) -> None:
+    path.write_text("#!/bin/sh\n", encoding="utf-8")
+    path.chmod(mode)
+
+
+def test_a_declared_name_is_the_one_real_file(bin_folder: Path) -> None:
+    real = bin_folder.parent / "opt"
+    real.mkdir(mode=0o755)
+    program(real / "jq-1.7")
+    (bin_folder / "query").symlink_to(real / "jq-1.7")
+    found = real_programs(["jq", "query", "absent"], f"{bin_folder}")
+    assert found == {"jq": str(bin_folder / "jq"), "query": str(real / "jq-1.7")}
+
+
+@pytest.mark.parametrize("name", ["./jq", "../bin/jq", "", ".", "jq\0", "/bin/sh", "jq ", "JQ"])
+def test_cmd_37_only_a_plain_name_is_looked_for(bin_folder: Path, name: str) -> None:
+    assert real_programs([name], f"{bin_folder}") == {}
+
+
+@pytest.mark.parametrize("path", ["", ".", ":", "bin", "./bin:"])
+def test_cmd_37_a_folder_that_is_not_absolute_is_not_searched(
+    bin_folder: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.chdir(bin_folder.parent if "bin" in path else bin_folder)
+    assert real_programs(["jq"], path) == {}
+
+
+def test_a_folder_or_file_that_others_can_write_to_does_not_count(bin_folder: Path) -> None:
+    bin_folder.chmod(0o777)
+    assert real_programs(["jq"], f"{bin_folder}") == {}
+    bin_folder.chmod(0o755)
+    (bin_folder / "jq").chmod(0o757)
+    assert real_programs(["jq"], f"{bin_folder}") == {}
+    (bin_folder / "jq").chmod(0o644)
+    assert real_programs(["jq"], f"{bin_folder}") == {}
+    (bin_folder / "jq").chmod(0o755)
+    assert set(real_programs(["jq"], f"{bin_folder}")) == {"jq"}
+
+
+def test_the_first_of_its_name_is_meant_or_none(bin_folder: Path, tmp_path: Path) -> None:
+    first = tmp_path / "first"
+    first.mkdir(mode=0o755)
+    program(first / "jq", 0o757)
+    assert real_programs(["jq"], f"{first}:{bin_folder}") == {}
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "/bin/sh",
+        "/usr/bin/bash",
+        "/usr/bin/python3.11",
+        "/usr/bin/env",
+        "/bin/busybox",
+        "/usr/bin/mawk",
+        "/x/node",
+    ],
+)
+def test_programs_that_run_what_they_are_told_to_are_known(file: str) -> None:
+    assert is_interpreter(file)
+
+
+@pytest.mark.parametrize("file", ["/usr/bin/jq", "/usr/bin/git", "/usr/bin/shred", "/usr/bin/ssh-keygen"])
+def test_other_programs_are_not_taken_for_one(file: str) -> None:
+    assert not is_interpreter(file)
+
+
+# --- places
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Ground:
+    state = tmp_path / "user" / ".metier"
+    state.mkdir(parents=True, mode=0o700)
+    return Ground(state=str(state), workspace=str(state / "workspace"), home=str(tmp_path / "user"))
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    return folder
+
+
+def granted(*, reads: tuple[str, ...] = (), writes: tuple[str, ...] = ()) -> PermissionSet:
+    return PermissionSet(reads=frozenset(reads), writes=frozenset(writes))
+
+
+def refusal(found: object) -> NoPlace:
+    assert isinstance(found, NoPlace)
+    assert found.reason
+    return found
+
+
+def test_a_granted_folder_is_the_real_one_with_its_number(data: Path, ground: Ground) -> None:
+    found = places(granted(reads=(str(data),)), ground, bundle="")
+    assert isinstance(found, tuple)
+    [place] = found
+    status = data.stat()
+    assert (place.path, place.writable, place.device, place.inode) == (
+        str(data),
+        False,
+        status.st_dev,
+        status.st_ino,
+    )
+
+
+def test_a_folder_that_may_be_written_is_one_place(data: Path, ground: Ground) -> None:
+    (data / "below").mkdir()
+    found = places(granted(reads=(str(data), str(data / "below")), writes=(str(data),)), ground, bundle="")
+    assert isinstance(found, tuple)
+    assert [(place.path, place.writable) for place in found] == [(str(data), True)]
+
+
+def test_lnx_16_a_granted_path_that_leads_elsewhere_is_refused_and_says_where(
+    data: Path, ground: Ground
+) -> None:
+    link = data.parent / "link"
+    link.symlink_to(data)
+    said = refusal(places(granted(reads=(str(link),)), ground, bundle=""))
+    assert said.code == "not_runnable"
+    assert str(data) in said.reason
+    (data / "below").mkdir()
+    assert isinstance(places(granted(writes=(f"{link}/below",)), ground, bundle=""), NoPlace)
+    assert isinstance(places(granted(reads=(f"{data}/below",)), ground, bundle=""), tuple)
+
+
+def test_what_is_not_there_is_refused(data: Path, ground: Ground) -> None:
+    assert "not there" in refusal(places(granted(reads=(f"{data}/x",)), ground, bundle="")).reason
+
+
+def test_lnx_11_a_socket_or_a_pipe_is_no_place(data: Path, ground: Ground) -> None:
+    os.mkfifo(data / "pipe")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(data / "socket"))
+        for name in ("pipe", "socket"):
+            said = refusal(places(granted(reads=(str(data / name),)), ground, bundle=""))
+            assert "neither a file nor a folder" in said.reason
+
+
+def test_the_workspace_is_made_for_its_owner_alone(ground: Ground) -> None:
+    found = places(granted(writes=("{workspace}",)), ground, bundle="")
+    assert isinstance(found, tuple)
+    assert [(place.path, place.writable) for place in found] == [(ground.workspace, True)]
+    assert os.stat(ground.workspace).st_mode & 0o777 == 0o700
+
+
+def test_the_own_folder_is_the_snapshot_and_needs_no_place_of_its_own(data: Path, ground: Ground) -> None:
+    assert places(granted(reads=("{baseDir}",)), ground, bundle=str(data)) == ()
+    assert isinstance(places(granted(reads=("{baseDir}",)), ground, bundle=""), NoPlace)
+
+
+@pytest.mark.parametrize("path", ["{baseDir}", "{baseDir}/sub"])
+def test_lnx_13_a_skill_cannot_write_its_own_folder(data: Path, ground: Ground, path: str) -> None:
+    (data / "sub").mkdir()
+    said = refusal(places(granted(writes=(path,)), ground, bundle=str(data)))
+    assert (said.code, "own folder" in said.reason) == ("forbidden", True)
+    own = data.parent / "skills" / "tea"
+    own.mkdir(parents=True)
+    for covers in (own, own.parent):
+        assert isinstance(
+            places(granted(writes=(str(covers),)), ground, bundle=str(data), own=str(own)), NoPlace
+        )
+
+
+@pytest.mark.parametrize("name", sorted(PROTECTED_NAMES))
+def test_lnx_13_a_write_grant_that_covers_a_protected_name_is_refused(
+    data: Path, ground: Ground, name: str
+) -> None:
+    assert isinstance(places(granted(writes=(str(data),)), ground, bundle=""), tuple), (
+        "without it the grant is fine"
+    )
+    (data / name / "hooks").mkdir(parents=True)
+    for path in (data, data / name, data / name / "hooks"):
+        said = refusal(places(granted(writes=(str(path),)), ground, bundle=""))
+        assert (said.code, name in said.reason) == ("forbidden", True)
+    assert isinstance(places(granted(reads=(str(data),)), ground, bundle=""), tuple), (
+        "reading it may be granted"
+    )
+
+
+def test_lnx_13_a_folder_of_repositories_is_not_writable(data: Path, ground: Ground) -> None:
+    (data / "project" / ".git").mkdir(parents=True)
+    assert "repository" in refusal(places(granted(writes=(str(data),)), ground, bundle="")).reason
+
+
+@pytest.mark.parametrize("path", ["/", "/etc", "/etc/cron.d", "/usr", "/usr/local", "/var", "/proc", "/dev"])
+def test_lnx_13_the_system_is_not_writable(ground: Ground, path: str) -> None:
+    if not os.path.isdir(path) or os.path.realpath(path) != path:
+        pytest.skip(f"{path} is not a folder here")
+    assert refusal(places(granted(writes=(path,)), ground, bundle="")).code == "forbidden"
+
+
+@pytest.mark.parametrize("path", ["/", "/proc", "/sys", "/dev", "/proc/self"])
+def test_lnx_10_what_shows_the_machine_is_not_readable(ground: Ground, path: str) -> None:
+    assert isinstance(places(granted(reads=(path,)), ground, bundle=""), NoPlace)
+
+
+def test_the_state_is_neither_written_nor_read_but_for_the_workspace(ground: Ground) -> None:
+    keys = Path(ground.state) / "keys"
+    keys.mkdir()
+    for path in (ground.state, str(keys), ground.home):
+        assert isinstance(places(granted(writes=(path,)), ground, bundle=""), NoPlace), path
+        assert isinstance(places(granted(reads=(path,)), ground, bundle=""), NoPlace), path
+    assert isinstance(places(granted(reads=("{workspace}",)), ground, bundle=""), tuple)
+
+
+def test_the_home_as_a_whole_is_not_writable_and_a_folder_in_it_is(ground: Ground) -> None:
+    documents = Path(ground.home) / "documents"
+    documents.mkdir()
+    assert isinstance(places(granted(writes=(ground.home,)), ground, bundle=""), NoPlace)
+    assert isinstance(places(granted(writes=(str(documents),)), ground, bundle=""), tuple)
+
+
+def test_the_working_folder_counts_only_inside_a_granted_place(data: Path, ground: Ground) -> None:
+    (data / "below").mkdir()
+    (data / "out").symlink_to("/")
+    found = places(granted(reads=(str(data),)), ground, bundle="")
+    assert isinstance(found, tuple)
+    assert inside(str(data / "below"), found) == str(data / "below")
+    assert inside(str(data.parent), found) == ""
+    assert inside(f"{data}-more", found) == ""
+    assert inside(str(data / "out"), found) == ""
+    assert inside(None, found) == ""

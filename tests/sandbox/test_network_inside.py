@@ -1,0 +1,165 @@
+"""What sandboxed programs reach of the network: nothing, or what was granted through our proxy."""
+
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from jobs import ending, place, python, shell
+from loopback import Authority, Listener, World, reply
+from metier.model.job import Report
+from metier.model.permission import PermissionSet
+from metier.sandbox.bubblewrap import Bubblewrap
+from metier.sandbox.egress import Egress
+from metier.sandbox.landlock import Landlock
+from metier.sandbox.native import NativeSandbox
+from metier.sandbox.python import PythonSandbox
+from metier.sandbox.way_out import EgressFor, egress_for
+
+GRANTED = PermissionSet(hosts=frozenset({"api.example.org"}))
+Run = Callable[..., Awaitable[Report]]
+
+
+@asynccontextmanager
+async def walled(kind: str = "bubblewrap", egress: EgressFor = egress_for) -> AsyncIterator[Run]:
+    wall = Bubblewrap() if kind == "bubblewrap" else Landlock()
+    native, code = NativeSandbox(wall, egress), PythonSandbox(wall, egress)
+
+    async def run(job: Any) -> Report:
+        return await (native if native.takes(job) else code).run(job)
+
+    try:
+        yield run
+    finally:
+        await wall.aclose()
+
+
+def run(job: Any, kind: str = "bubblewrap", egress: EgressFor = egress_for) -> Report:
+    async def go() -> Report:
+        async with walled(kind, egress) as each:
+            return await each(job)
+
+    return anyio.run(go)
+
+
+KNOCK = """
+import socket
+result = []
+for family, kind, where in [
+    (socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", PORT)),
+    (socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", PORT)),
+    (socket.AF_INET6, socket.SOCK_STREAM, ("::1", PORT)),
+    (socket.AF_INET, socket.SOCK_RAW, ("127.0.0.1", 0)),
+    (socket.AF_NETLINK, socket.SOCK_RAW, (0, 0)),
+    (socket.AF_VSOCK, socket.SOCK_STREAM, (2, 1)),
+    (socket.AF_PACKET, socket.SOCK_RAW, ("lo", 0)),
+]:
+    try:
+        with socket.socket(family, kind) as each:
+            each.settimeout(2)
+            each.connect(where)
+            if kind == socket.SOCK_DGRAM:
+                each.send(b"hello")
+        result.append("reached")
+    except OSError as error:
+        result.append(error.strerror)
+"""
+
+
+@pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
+def test_net_25_a_raw_socket_of_any_family_reaches_nothing(
+    kind: str, listen: Callable[..., Listener]
+) -> None:
+    port = listen().port
+    with socket.create_connection(("127.0.0.1", port), 2):
+        pass  # out here the same port answers
+    report = run(python(KNOCK.replace("PORT", str(port))), kind)
+    assert report.ending == "returned", ending(report)
+    assert isinstance(report.value, list) and "reached" not in report.value
+
+
+def test_net_25_code_that_ignores_the_proxy_reaches_nothing_although_it_may_use_the_network(
+    listen: Callable[..., Listener],
+) -> None:
+    port = listen().port
+    report = run(python(KNOCK.replace("PORT", str(port)), permissions=GRANTED))
+    assert report.ending == "returned", ending(report)
+    assert isinstance(report.value, list) and "reached" not in report.value
+
+
+def test_net_26_no_name_is_looked_up_inside(listen: Callable[..., Listener]) -> None:
+    names = "import socket\ntry:\n    result = socket.getaddrinfo('stolen.example.org', 53)\nexcept OSError as e:\n    result = 'no'"
+    for permissions in (PermissionSet(), GRANTED):
+        report = run(python(names, permissions=permissions))
+        assert report.value == "no", ending(report)
+
+
+@pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
+def test_net_24_no_unix_socket_of_the_host_can_be_reached(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "agent.sock"
+    with socket.socket(socket.AF_UNIX) as by_path, socket.socket(socket.AF_UNIX) as by_name:
+        by_path.bind(str(path))
+        by_name.bind("\0metier-test-agent")
+        for each in (by_path, by_name):
+            each.listen()
+        for where in (str(path), "\0metier-test-agent"):
+            with socket.socket(socket.AF_UNIX) as out_here:
+                out_here.connect(where)
+        source = (
+            "import socket\nresult = []\n"
+            f"for where in ({str(path)!r}, '\\0metier-test-agent'):\n"
+            "    try:\n        socket.socket(socket.AF_UNIX).connect(where)\n        result.append('reached')\n"
+            "    except OSError as error:\n        result.append(error.strerror)\n"
+        )
+        report = run(python(source, places=(place(tmp_path, writable=True),)), kind)
+    assert report.value == ["Permission denied"] * 2, ending(report)
+
+
+def test_net_29_what_listens_inside_cannot_be_reached_from_outside() -> None:
+    source = (
+        "import socket\ns = None\ntry:\n    s = socket.create_server(('127.0.0.1', 0))\n"
+        "    result = s.getsockname()[1]\nexcept OSError:\n    result = 0"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as out_here:  # where it is allowed, it works
+        socket.create_connection(out_here.getsockname(), 1).close()
+    assert run(python(source, permissions=GRANTED)).value == 0
+    assert run(python(source)).value == 0
+
+
+def test_net_30_the_hosts_own_loopback_cannot_be_reached_through_the_proxy(
+    listen: Callable[..., Listener],
+) -> None:
+    listener = listen()
+    script = f"curl -sS -m 5 http://127.0.0.1:{listener.port}/"
+    with socket.create_connection(("127.0.0.1", listener.port), 2):
+        pass  # out here it answers
+    report = run(shell(script, permissions=GRANTED))
+    assert report.ending == "stopped"
+    assert [event.kind for event in report.violations] == ["egress"]
+    assert not listener.asked
+
+
+def test_a_granted_host_is_reached_through_the_proxy_and_another_is_denied(
+    listen: Callable[..., Listener], world: World, authority: Authority
+) -> None:
+    listener = listen(reply(body=b"granted"), tls=authority.server("api.example.org"))
+    world.put("api.example.org", listener)
+
+    def egress(hosts: frozenset[str]) -> Egress:
+        return world.egress(*hosts, extra_roots=authority.roots)
+
+    script = "curl -sS -k -m 5 https://api.example.org/; curl -sS -m 5 https://other.example.org/; true"
+    report = run(shell(script, permissions=GRANTED), egress=egress)
+    assert "granted" in report.stdout, ending(report)
+    assert any("other.example.org" in event.detail for event in report.denials)
+    assert not report.violations
+
+
+def test_without_namespaces_a_run_with_network_is_not_started() -> None:
+    report = run(shell("true", permissions=GRANTED), "landlock")
+    assert report.ending == "not_started"
+    assert report.fault and "network" in report.fault.message

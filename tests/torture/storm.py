@@ -1,0 +1,151 @@
+"""Runs many sandboxes of every temper, several at once, then says what is left of them. A program of its own, so that
+what it counts is its own; `test_thousand_runs.py` starts it.
+
+    storm.py WALL RUNS SEED FOLDER
+"""
+
+import json
+import os
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import census
+import kinds
+
+from metier.sandbox import cgroup
+from metier.sandbox.bubblewrap import Bubblewrap
+from metier.sandbox.deno import DenoSandbox
+from metier.sandbox.landlock import Landlock
+from metier.sandbox.native import NativeSandbox
+from metier.sandbox.python import PythonSandbox
+from metier.sandbox.wasm import WasmSandbox
+
+AT_ONCE = 4
+CANCELLED = 0.2
+"""The share of runs that their caller gives up, at any moment of theirs."""
+LATE = 1.0
+
+
+class Storm:
+    """What happened."""
+
+    def __init__(self, seed: int) -> None:
+        self.dice = random.Random(seed)  # noqa: S311  the same storm again for the same seed
+        self.endings: Counter[str] = Counter()
+        self.wrong: list[str] = []
+        self.late: list[str] = []
+
+    async def go(self, every: list[kinds.Kind], runs: int) -> None:
+        """Every kind at least once, if there are runs enough, in any order."""
+        todo = [every[number % len(every)] for number in range(runs)]
+        self.dice.shuffle(todo)
+
+        async def work() -> None:
+            while todo:
+                await self._one(todo.pop())
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(AT_ONCE):
+                tasks.start_soon(work)
+
+    async def _one(self, kind: kinds.Kind) -> None:
+        job = kind.make()
+        cancelled = self.dice.random() < CANCELLED
+        # From a tenth of a millisecond on: a start has as many moments as all the rest of a run.
+        patience = 10 ** self.dice.uniform(-4, -0.5) if cancelled else 60.0
+        began = time.monotonic()
+        try:
+            with anyio.move_on_after(patience) as scope:
+                report = await kind.sandbox.run(job)
+        except Exception as error:  # noqa: BLE001  a backend that raises is what we are looking for
+            self.wrong.append(f"{kind.name} raised {error!r}"[:400])
+            return
+        took = time.monotonic() - began
+        if scope.cancelled_caught:
+            self.endings["cancelled"] += 1
+            self._in_time(kind, took, patience)
+            return
+        self.endings[report.ending] += 1
+        if report.ending not in kind.endings:
+            self.wrong.append(f"{kind.name} ended as {report.ending}: {report.fault} {report.stderr[-200:]}")
+        if report.ending == "timed_out":
+            self._in_time(kind, took, job.limits.timeout)
+
+    def _in_time(self, kind: kinds.Kind, took: float, limit: float) -> None:
+        if took > limit + LATE:
+            self.late.append(f"{kind.name}: {took:.2f} s with a limit of {limit:.2f} s")
+
+
+@asynccontextmanager
+async def sandboxes(wall_name: str, folder: str) -> AsyncIterator[list[kinds.Kind]]:
+    """Everything that can run here, closed afterwards."""
+    groups = cgroup.find()
+    wall = Bubblewrap(groups=groups) if wall_name == "bubblewrap" else Landlock(groups=groups)
+    native, python = NativeSandbox(wall), PythonSandbox(wall)
+    work, modules = (os.path.join(folder, name) for name in ("work", "modules"))
+    for each in (work, modules):
+        os.makedirs(each, exist_ok=True)
+    every = [*kinds.native(native, work), *kinds.code(python, "python", kinds.PYTHON)]
+    deno = DenoSandbox(wall, cache=os.path.join(folder, "engine"))
+    wasm = WasmSandbox(os.path.join(folder, "machine-code"))
+    if deno.guarantees():
+        every += kinds.code(deno, "javascript", kinds.JAVASCRIPT)
+    if wasm.guarantees():
+        every += kinds.wasm(wasm, modules)
+    try:
+        yield every
+    finally:
+        for each in (native, python, deno, wasm, wall):
+            await each.aclose()
+
+
+async def storm(wall_name: str, runs: int, seed: int, folder: str) -> dict[str, Any]:
+    first = Storm(seed)
+    async with sandboxes(wall_name, folder) as every:
+        await first.go(every, len(every))
+    before = counted()
+    then = Storm(seed + 1)
+    async with sandboxes(wall_name, folder) as every:
+        print("under way", file=sys.stderr, flush=True)
+        await then.go(every, runs)
+        names = len(every)
+    after = counted()
+    return {
+        "kinds": names,
+        "runs": sum(then.endings.values()) + len(then.wrong),
+        "endings": dict(then.endings),
+        "wrong": [*first.wrong, *then.wrong],
+        "late": [*first.late, *then.late],
+        "mounts": more(before["mounts"], after["mounts"]),
+        "descriptors": more(before["descriptors"], after["descriptors"]),
+        "temporary": os.listdir(os.environ["TMPDIR"]),
+        "memory_mb": round(after["memory_mb"] - before["memory_mb"], 1),
+    }
+
+
+def counted() -> dict[str, Any]:
+    return {"mounts": census.mounts(), "descriptors": census.descriptors(), "memory_mb": census.memory_mb()}
+
+
+def more(before: list[str], after: list[str]) -> list[str]:
+    return sorted((Counter(after) - Counter(before)).elements())
+
+
+def main() -> None:
+    wall, runs, seed, folder = sys.argv[1:]
+    census.adopt_orphans()
+    found = anyio.run(storm, wall, int(runs), int(seed), folder)
+    census.bury()
+    found["processes"] = census.within(1.0, lambda: census.alive(census.below(os.getpid())))
+    found["groups"] = census.within(1.0, census.groups)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
