@@ -6,10 +6,10 @@ STAMP := $(VENV)/.installed
 FUZZ ?= 10000
 
 .DEFAULT_GOAL := help
-.PHONY: help install format lint types imports fast check test torture bench start bare pins clean
+.PHONY: help install format lint types imports fast check test torture bench start sandboxes wasi-testsuite bare pins clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Metier needs Python 3.11 or newer")'
@@ -43,14 +43,21 @@ check: lint types imports fast ## Everything to pass before a commit
 test: lint types imports ## Everything CI runs
 	METIER_FUZZ_INPUTS=$(FUZZ) $(BIN)/python -m pytest -q
 
-torture: install ## The long runs: 200,000 fuzzed inputs
+torture: install ## The long runs: 200,000 fuzzed inputs, 1,000 sandboxed runs with kills, the contract kit in full
 	METIER_FUZZ_INPUTS=200000 $(BIN)/python -m pytest -q --timeout 3600 tests/fuzz
+	METIER_TORTURE=1 METIER_TORTURE_RUNS=1000 $(BIN)/python -m pytest -q --timeout 3600 tests/torture tests/sandbox
 
 bench: install ## Measure loading beside the peers that are installed (see docs/benchmarks.md)
 	$(BIN)/python benchmarks/load.py
 
 start: install ## Measure how long the command line takes to start
 	$(BIN)/python benchmarks/start.py
+
+sandboxes: install ## Measure the sandboxes beside what people would use instead (see docs/benchmarks.md)
+	$(BIN)/python benchmarks/sandbox.py
+
+wasi-testsuite: install ## Run a checkout of WebAssembly/wasi-testsuite through the WASM sandbox: DIR=…
+	$(BIN)/python -m metier.testing.wasi_testsuite "$(DIR)"
 
 bare: ## Try the two commands of the README in a bare Debian root
 	bash tests/bare/run

@@ -13,6 +13,7 @@ import time
 from statistics import median
 
 import anyio
+
 import sandbox_cases as ours
 import sandbox_peers as peers
 from metier.model.job import Job
@@ -128,7 +129,9 @@ def main() -> None:
     parser.add_argument(
         "--rounds", type=_at_least, default=ROUNDS_LEAST, metavar="N", help=f"how many ({ROUNDS_LEAST})"
     )
-    parser.add_argument("--peers", default=".", metavar="DIR", help="where node_modules and venv of peers lie")
+    parser.add_argument(
+        "--peers", default=".", metavar="DIR", help="where node_modules and venv of peers lie"
+    )
     parser.add_argument("--json", action="store_true", help="print one flat object, name to ratio")
     given = parser.parse_args()
     figures, lines, wrong = anyio.run(measured, given.rounds, given.peers, not given.json)

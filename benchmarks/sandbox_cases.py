@@ -99,8 +99,7 @@ class Backends(NamedTuple):
 async def backends() -> AsyncIterator[Backends]:
     """All of them behind one wall, closed and their folders removed afterwards."""
     # Not where temporary folders usually are: that is where a run has its own.
-    with tempfile.TemporaryDirectory(prefix="metier-bench-", dir="/var/tmp") as top:  # noqa: S108
-        top = os.path.realpath(top)
+    with tempfile.TemporaryDirectory(prefix="metier-bench-", dir="/var/tmp") as top:
         wall = Bubblewrap(groups=cgroup.find())
         made = Backends(
             NativeSandbox(wall),
@@ -146,7 +145,11 @@ def cases(on: Backends) -> list[Case]:
     import wasmtime
 
     new = on.places.new
-    folder, bundle, granted = new(), new(handler_js=guests.HANDLER), new(answer_json=json.dumps(guests.ANSWER))
+    folder, bundle, granted = (
+        new(),
+        new(handler_js=guests.HANDLER),
+        new(answer_json=json.dumps(guests.ANSWER)),
+    )
     modules = new(tiny_wasm=wasmtime.wat2wasm(guests.TINY), program_wasm=wasmtime.wat2wasm(guests.PROGRAM))
     tiny = job(WasmModule(path="tiny.wasm", function="add"), bundle=modules, arguments={"a": 1, "b": 2})
     program = job(
@@ -178,9 +181,9 @@ def cases(on: Backends) -> list[Case]:
 
 async def practised(case: Case) -> str:
     """Run it a few times untimed; the reason why it cannot be timed here, or nothing."""
-    if missing := case.sandbox.missing():
-        if not needed(case.job().entry, network=False) <= case.sandbox.guarantees():
-            return f"{missing[0].what}: {missing[0].why}; {missing[0].remedy}"
+    missing = case.sandbox.missing()
+    if missing and not case.job().needs <= case.sandbox.guarantees():
+        return f"{missing[0].what}: {missing[0].why}; {missing[0].remedy}"
     try:
         for _ in range(PRACTICE):
             await case.run()

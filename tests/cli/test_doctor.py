@@ -85,7 +85,8 @@ def test_for_programs_all_of_it_is_one_object(start: Start) -> None:
     box = Box("native", promises=EVERYTHING - LOST, lacks=(WHY,))
     said: dict[str, Any] = json.loads(start((box,), "--json", status=1).stdout)
     assert said["ok"] is False
-    assert set(said["machine"]) == {"system", "kernel", "landlock_abi", "cgroups", "bubblewrap"}
+    told = {"system", "kernel", "landlock_abi", "cgroups", "bubblewrap", "follows_links_out"}
+    assert set(said["machine"]) == told
     [sandbox] = said["sandboxes"]
     assert {name for name, kept in sandbox["guarantees"].items() if not kept} == {each.value for each in LOST}
     assert sandbox["missing"] == [

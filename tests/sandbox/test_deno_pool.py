@@ -201,21 +201,22 @@ def test_a_run_after_a_killed_one_is_fresh_and_works(cache: Path) -> None:
 @pytest.mark.slow
 def test_a_hundred_runs_leave_nothing(cache: Path, tmp_path: Path) -> None:
     bundle = skill(tmp_path / "s", handler_js="module.exports = (p) => eval(p.code)")
-    codes = ("1 + 1", "for (;;);", "Deno.exit(0)", "throw 1", "new Promise(() => {})")
+    codes = ("1 + 1", "Deno.exit(0)", "throw 1", "new Promise(() => {})") * 5
+    codes = (*codes[:-1], "for (;;);")
     before = len(os.listdir("/proc/self/fd"))
 
     async def work(sandbox: DenoSandbox) -> dict[str, int]:
         endings: dict[str, int] = {}
         for number in range(100):
             one = job(
-                script(), bundle=bundle, arguments={"code": codes[number % 5]}, limits=Limits(timeout=0.2)
+                script(), bundle=bundle, arguments={"code": codes[number % 20]}, limits=Limits(timeout=2.0)
             )
             ending = (await sandbox.run(one)).ending
             endings[ending] = endings.get(ending, 0) + 1
         return endings
 
     endings = in_sandbox(the_wall(), cache, work)
-    assert endings == {"returned": 20, "timed_out": 20, "no_result": 40, "raised": 20}
+    assert endings == {"returned": 25, "no_result": 45, "raised": 25, "timed_out": 5}
     assert engines_with(str(bundle)) == 0
     assert len(os.listdir("/proc/self/fd")) <= before + 2
 
@@ -303,7 +304,9 @@ def test_a_missing_package_names_the_command_that_adds_it(monkeypatch: pytest.Mo
     assert found.costs == frozenset(Guarantee)
 
 
-def test_the_engines_own_folder_is_private(cache: Path) -> None:
-    run(the_wall(), cache, job(inline("return 1")))
-    assert stat.S_IMODE(os.stat(cache).st_mode) == 0o700
-    assert [path.name for path in cache.iterdir() if path.name.startswith("making-")] == []
+def test_the_engines_own_folder_is_private_and_stays_empty(tmp_path: Path) -> None:
+    one = job(inline("try { localStorage.setItem('a', 'b') } catch {} ; return 1"))
+    assert run(the_wall(), tmp_path / "cache", one, one, one).value == 1
+    folder = tmp_path / "cache" / "engine"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert list(folder.iterdir()) == []

@@ -148,6 +148,11 @@ def test_context_is_frozen_to_the_bottom(runs: Runs) -> None:
     assert report.value[6:] == ["function", "c", 0, "function", "undefined"]
 
 
+def test_what_is_shown_cannot_stand_in_for_a_method(runs: Runs) -> None:
+    report = runs(job(inline("return [typeof context.exec, context.more]"), context={"exec": "x", "more": 1}))
+    assert report.value == ["function", 1], report
+
+
 def test_every_method_of_the_context_asks_the_host(runs: Runs) -> None:
     host = Asked()
     source = """

@@ -80,7 +80,7 @@ def test_the_temporary_folder_never_lies_above_a_granted_one() -> None:
 
 
 def test_the_command_line_is_exactly_this(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bwrap_line, "_machine", lambda: ("--ro-bind", "/usr", "/usr"))
+    monkeypatch.setattr(bwrap_line, "_machine", lambda _network: ("--ro-bind", "/usr", "/usr"))
     line = bwrap_line.line(
         "/usr/bin/bwrap",
         places=[(Place(path="/w", writable=True), 7), (Place(path="/r"), 8)],

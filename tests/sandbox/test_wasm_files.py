@@ -414,6 +414,7 @@ def test_output_follows_a_renumbered_descriptor(bench: Bench, tmp_path: Path) ->
     assert (tmp_path / "free" / "a").stat().st_size == 4
 
 
+@pytest.mark.slow
 def test_a_run_stuck_in_the_operating_system_is_reported_in_time(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

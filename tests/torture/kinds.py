@@ -40,7 +40,13 @@ def job(entry: Entry, *, timeout: float = 10.0, **more: Any) -> Job:
     needs = needed(entry, network=False)
     limits = Limits(timeout=timeout)
     return Job(
-        call_id="storm", entry=entry, arguments={}, permissions=PermissionSet(), limits=limits, needs=needs, **more
+        call_id="storm",
+        entry=entry,
+        arguments={},
+        permissions=PermissionSet(),
+        limits=limits,
+        needs=needs,
+        **more,
     )
 
 

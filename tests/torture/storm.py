@@ -4,7 +4,9 @@ what it counts is its own; `test_thousand_runs.py` starts it.
     storm.py WALL RUNS SEED FOLDER
 """
 
+import gc
 import json
+import math
 import os
 import random
 import sys
@@ -30,6 +32,8 @@ AT_ONCE = 4
 CANCELLED = 0.2
 """The share of runs that their caller gives up, at any moment of theirs."""
 LATE = 1.0
+STUCK = 40.0
+"""Longer than any run may take here."""
 
 
 class Storm:
@@ -40,6 +44,8 @@ class Storm:
         self.endings: Counter[str] = Counter()
         self.wrong: list[str] = []
         self.late: list[str] = []
+        self._under_way: dict[int, tuple[str, float]] = {}
+        self._number = 0
 
     async def go(self, every: list[kinds.Kind], runs: int) -> None:
         """Every kind at least once, if there are runs enough, in any order."""
@@ -50,22 +56,38 @@ class Storm:
             while todo:
                 await self._one(todo.pop())
 
-        async with anyio.create_task_group() as tasks:
-            for _ in range(AT_ONCE):
-                tasks.start_soon(work)
+        async with anyio.create_task_group() as watching:
+            watching.start_soon(self._watch)
+            async with anyio.create_task_group() as tasks:
+                for _ in range(AT_ONCE):
+                    tasks.start_soon(work)
+            watching.cancel_scope.cancel()
+
+    async def _watch(self) -> None:
+        """A run that never comes back cannot be cancelled either, so the program ends here and names it."""
+        while True:
+            await anyio.sleep(1)
+            stuck = [name for name, since in self._under_way.values() if time.monotonic() - since > STUCK]
+            if stuck:
+                print("never came back:", ", ".join(stuck), file=sys.stderr, flush=True)
+                os._exit(3)
 
     async def _one(self, kind: kinds.Kind) -> None:
         job = kind.make()
-        cancelled = self.dice.random() < CANCELLED
         # From a tenth of a millisecond on: a start has as many moments as all the rest of a run.
-        patience = 10 ** self.dice.uniform(-4, -0.5) if cancelled else 60.0
+        given_up = self.dice.random() < CANCELLED
+        patience = 10 ** self.dice.uniform(-4, -0.5) if given_up else math.inf
         began = time.monotonic()
+        number = self._number = self._number + 1
+        self._under_way[number] = (f"{kind.name} with a patience of {patience:.4f} s", began)
         try:
             with anyio.move_on_after(patience) as scope:
                 report = await kind.sandbox.run(job)
         except Exception as error:  # noqa: BLE001  a backend that raises is what we are looking for
             self.wrong.append(f"{kind.name} raised {error!r}"[:400])
             return
+        finally:
+            del self._under_way[number]
         took = time.monotonic() - began
         if scope.cancelled_caught:
             self.endings["cancelled"] += 1
@@ -82,11 +104,29 @@ class Storm:
             self.late.append(f"{kind.name}: {took:.2f} s with a limit of {limit:.2f} s")
 
 
+def wall_of(name: str) -> Bubblewrap | Landlock:
+    groups = cgroup.find()
+    return Bubblewrap(groups=groups) if name == "bubblewrap" else Landlock(groups=groups)
+
+
+def absent(name: str) -> str:
+    """Why there is no such wall here, or nothing."""
+
+    async def look() -> str:
+        wall = wall_of(name)
+        try:
+            lacking = wall.missing()
+            return "" if wall.guarantees() else f"no {name} here: {lacking[0].what}: {lacking[0].why}"
+        finally:
+            await wall.aclose()
+
+    return anyio.run(look)
+
+
 @asynccontextmanager
 async def sandboxes(wall_name: str, folder: str) -> AsyncIterator[list[kinds.Kind]]:
     """Everything that can run here, closed afterwards."""
-    groups = cgroup.find()
-    wall = Bubblewrap(groups=groups) if wall_name == "bubblewrap" else Landlock(groups=groups)
+    wall = wall_of(wall_name)
     native, python = NativeSandbox(wall), PythonSandbox(wall)
     work, modules = (os.path.join(folder, name) for name in ("work", "modules"))
     for each in (work, modules):
@@ -106,15 +146,10 @@ async def sandboxes(wall_name: str, folder: str) -> AsyncIterator[list[kinds.Kin
 
 
 async def storm(wall_name: str, runs: int, seed: int, folder: str) -> dict[str, Any]:
-    first = Storm(seed)
-    async with sandboxes(wall_name, folder) as every:
-        await first.go(every, len(every))
+    first, then = Storm(seed), Storm(seed + 1)
+    names = await _through(first, wall_name, folder, 0)
     before = counted()
-    then = Storm(seed + 1)
-    async with sandboxes(wall_name, folder) as every:
-        print("under way", file=sys.stderr, flush=True)
-        await then.go(every, runs)
-        names = len(every)
+    await _through(then, wall_name, folder, runs)
     after = counted()
     return {
         "kinds": names,
@@ -129,7 +164,15 @@ async def storm(wall_name: str, runs: int, seed: int, folder: str) -> dict[str, 
     }
 
 
+async def _through(one: Storm, wall_name: str, folder: str, runs: int) -> int:
+    """A storm with sandboxes of its own, at least as long as there are kinds of runs."""
+    async with sandboxes(wall_name, folder) as every:
+        await one.go(every, runs or len(every))
+        return len(every)
+
+
 def counted() -> dict[str, Any]:
+    gc.collect()
     return {"mounts": census.mounts(), "descriptors": census.descriptors(), "memory_mb": census.memory_mb()}
 
 
@@ -139,6 +182,10 @@ def more(before: list[str], after: list[str]) -> list[str]:
 
 def main() -> None:
     wall, runs, seed, folder = sys.argv[1:]
+    why = absent(wall)
+    if why:
+        print(json.dumps({"absent": why}))
+        return
     census.adopt_orphans()
     found = anyio.run(storm, wall, int(runs), int(seed), folder)
     census.bury()

@@ -23,7 +23,7 @@ from metier.sandbox.process import Process, start, until_ended
 from metier.sandbox.wall import Policy, WallError
 
 BUILD_SECONDS: Final = 10.0
-END_SECONDS: Final = 5.0
+END_SECONDS: Final = 0.5
 
 
 @final
@@ -61,8 +61,14 @@ class Box:
         await self._gone()
 
     async def end(self) -> None:
-        self.process.signal()
+        """From inside out: when its first process goes, all go with it, and bubblewrap is there to reap that one."""
         with anyio.CancelScope(shield=True):
+            if self._first >= 0:
+                with suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(self._first, signal.SIGKILL)
+            with anyio.move_on_after(END_SECONDS):
+                await self.process.wait()
+            self.process.signal()
             await self.process.wait()
             await self._gone()
 
@@ -113,6 +119,7 @@ def build(bwrap: str, policy: Policy, inside: Inside, lending: Lending | None, g
                 cwd=inside.cwd,
                 command=inside.command,
                 zero=not inside.filter,
+                network=policy.network,
                 extra=extra,
             )
             keep = (*inside.keep, *ours, *lent.values())
@@ -128,7 +135,10 @@ def build(bwrap: str, policy: Policy, inside: Inside, lending: Lending | None, g
         else:
             pid = _start_as_we_are(places, begin)
         if group is not None:
-            group.attach(pid)
+            try:
+                group.attach(pid)
+            except OSError as error:
+                raise WallError(f"the sandbox ended before its limits were set: {error.strerror}") from None
         os.write(unblock, b"\n")
         os.close(unblock)
         unblock = -1

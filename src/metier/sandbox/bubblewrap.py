@@ -22,9 +22,9 @@ from metier.sandbox.box import Box, Inside, build
 from metier.sandbox.cgroup import Group, Groups
 from metier.sandbox.guest import confine
 from metier.sandbox.kept import Kept, Pool
-from metier.sandbox.lend import Lending
+from metier.sandbox.lend import Lending, stage_folder
 from metier.sandbox.limits import kernel_limits
-from metier.sandbox.mounts import SYSTEM_FILES, flatten, is_system, system_folders
+from metier.sandbox.mounts import flatten, is_system, system_files, system_folders
 from metier.sandbox.process import in_starter, in_starter_now
 from metier.sandbox.protocol import Missing
 from metier.sandbox.supervisor import Setup, Supervisor
@@ -146,13 +146,16 @@ class Bubblewrap:
         self._number += 1
         name = f"{os.getpid()}-{self._number}"
         most = policy.processes + _OURS
-        return self._groups.make(name, memory_bytes=policy.memory_mb << 20, processes=most)
+        try:
+            return self._groups.make(name, memory_bytes=policy.memory_mb << 20, processes=most)
+        except OSError as error:
+            raise WallError(f"no control group could be made: {error.strerror}") from None
 
     def _build(self, policy: Policy, inside: Inside, group: Group | None) -> Box:
         if self._bwrap is None:
             raise WallError("bubblewrap is not installed")
         if self._lending is None and os.geteuid() == 0:
-            self._stage = tempfile.mkdtemp(prefix="metier-stage-")
+            self._stage = tempfile.mkdtemp(prefix="metier-stage-", dir=stage_folder())
             self._lending = Lending(self._bwrap, self._stage)
         return build(self._bwrap, policy, inside, self._lending, group)
 
@@ -274,7 +277,7 @@ def _setup(policy: Policy, temporary: str, python: bool) -> Setup:
     paths = [place.path for place in places]
     folders = [path for path, link in system_folders() if not link]
     return Setup(
-        read=["/proc", "/dev", *(path for path in SYSTEM_FILES if os.path.exists(path))],
+        read=["/proc", "/dev", *system_files(policy.network)],
         execute=[*folders, *paths],
         write=[*_DEVICES, *(place.path for place in places if place.writable)],
         temporary=[temporary, bwrap_line.SHARED_MEMORY],

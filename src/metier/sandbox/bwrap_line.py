@@ -8,7 +8,7 @@ from functools import cache
 from typing import Final
 
 from metier.model.job import Place
-from metier.sandbox.mounts import SYSTEM_FILES, system_folders
+from metier.sandbox.mounts import system_files, system_folders
 from metier.sandbox.wall import WallError
 
 WHERE: Final = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap", "/run/current-system/sw/bin/bwrap")
@@ -54,6 +54,7 @@ def line(
     cwd: str,
     command: Sequence[str],
     zero: bool = False,
+    network: bool = False,
     extra: Sequence[str] = (),
 ) -> list[str]:
     """The whole line. Each place comes with the descriptor it is bound from; `command` is out of reach of options.
@@ -63,7 +64,7 @@ def line(
     argv = [bwrap, *_WALLS, *extra]
     for name, value in environment.items():
         argv += ["--setenv", name, value]
-    argv += _machine()
+    argv += _machine(network)
     size = str(temporary_bytes)
     argv += ["--proc", "/proc", *_devices(zero)]
     argv += ["--size", size, "--tmpfs", SHARED_MEMORY]
@@ -75,13 +76,12 @@ def line(
 
 
 @cache
-def _machine() -> tuple[str, ...]:
+def _machine(network: bool) -> tuple[str, ...]:
     argv: list[str] = []
     for folder, link in system_folders():
         argv += ["--symlink", link, folder] if link else ["--ro-bind", folder, folder]
-    for file in SYSTEM_FILES:
-        if os.path.exists(file):
-            argv += ["--ro-bind", file, file]
+    for file in system_files(network):
+        argv += ["--ro-bind", file, file]
     return tuple(argv)
 
 

@@ -13,13 +13,22 @@ from metier.sandbox.process import run_limited
 async def follows_links_out(bwrap: str) -> bool:
     """True when a link in a bound folder made it create a file outside."""
     with tempfile.TemporaryDirectory(prefix="metier-probe-") as folder:
-        written, outside = f"{folder}/written", f"{folder}/outside"
-        os.mkdir(written)
-        os.mkdir(outside)
-        os.symlink(f"/oldroot{os.path.realpath(outside)}", f"{written}/d")
+        written = _trap(folder)
         argv = [
             bwrap, "--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "--bind", written, written,
             "--ro-bind", "/dev/null", f"{written}/d/planted", "--", "/bin/true",
         ]  # fmt: skip
         await run_limited(argv, stdin=b"", seconds=5, memory_mb=256, output_bytes=4_096)
-        return os.path.exists(f"{outside}/planted")
+        return _caught(folder)
+
+
+def _trap(folder: str) -> str:
+    written, outside = f"{folder}/written", f"{folder}/outside"
+    os.mkdir(written)
+    os.mkdir(outside)
+    os.symlink(f"/oldroot{os.path.realpath(outside)}", f"{written}/d")
+    return written
+
+
+def _caught(folder: str) -> bool:
+    return os.path.exists(f"{folder}/outside/planted")

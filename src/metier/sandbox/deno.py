@@ -21,8 +21,8 @@ from metier.errors import MetierError
 from metier.model.guarantee import Guarantee
 from metier.model.job import Ending, Event, Fault, Job, Report, Usage
 from metier.model.skill import Limits
+from metier.record.private import make_private_folder
 from metier.sandbox import deno_plan
-from metier.sandbox.deno_cache import prepare
 from metier.sandbox.deno_plan import NotPossible, Shape, order_of, shape_of
 from metier.sandbox.deno_pool import Engine, Pool
 from metier.sandbox.deno_where import find_engine
@@ -46,12 +46,12 @@ class DenoSandbox:
     name: Final = "deno"
 
     def __init__(self, wall: Wall, *, cache: str, pool_mb: int = 512) -> None:
-        """`cache` is a folder of our own for what the engine keeps; made when first needed."""
+        """`cache` is a folder of our own, made when first needed. The engine wants one, and finds it empty and
+        read-only: nothing of a skill is kept there."""
         self._wall = wall
         self._engine = find_engine()
-        self._root = os.path.abspath(cache)
-        self._cache = ""
-        self._preparing = anyio.Lock()
+        self._cache = os.path.join(os.path.realpath(cache), "engine")
+        self._has_cache = False
         self._pool = Pool(wall, megabytes=pool_mb)
         self._turns = anyio.Semaphore(_AT_ONCE)
         self._in_line = 0
@@ -141,11 +141,9 @@ class DenoSandbox:
         return _report(job, said, wire, ended, engine, time.monotonic() - began)
 
     async def _shape(self, job: Job, limits: Limits, engine_path: str) -> Shape | NotPossible:
-        if not self._cache:
-            async with self._preparing:
-                if not self._cache:
-                    bare = deno_plan.bare_shape(engine_path)
-                    self._cache = await prepare(self._wall, shape=bare, root=self._root)
+        if not self._has_cache:
+            await to_thread.run_sync(make_private_folder, self._cache)
+            self._has_cache = True
         shape = shape_of(job, limits, engine=engine_path, cache=self._cache)
         if isinstance(shape, NotPossible) or not shape.bundle or (shape.bundle, shape.stamp) in self._plain:
             return shape

@@ -1,8 +1,10 @@
 """What the engine was asked for and refused, read from its own audit on standard error.
 
-The audit names every access, allowed or not, so what was granted is taken out here. Code that is run can write on
-that stream too, so it can accuse itself of more than it did; it can hide nothing. Every other text on the stream is
-the engine's own last words, which name files of the host: only how it died is taken from them.
+The audit names accesses, allowed or not, so what was granted is taken out here. Code that is run can write on that
+stream too, so it can accuse itself of more than it did. Programs that were refused are not in the engine's audit: our
+runner adds them, and code that goes around the runner is refused all the same but not counted. So this is a count for
+authors, not evidence. Every other text on the stream is the engine's own last words, which name files of the host: only
+how it died is taken from them.
 """
 
 import os

@@ -123,12 +123,6 @@ def shape_of(job: Job, limits: Limits, *, engine: str, cache: str) -> Shape | No
     return msgspec.structs.replace(shape, argv=_argv(shape, engine, limits))
 
 
-def bare_shape(engine: str) -> Shape:
-    """A process that may touch nothing, for code of our own."""
-    shape = Shape(policy=Policy(bare_heap=True), argv=(), cwd="", cache="", reads=(GUEST,))
-    return msgspec.structs.replace(shape, argv=_argv(shape, engine, Limits()))
-
-
 def order_of(job: Job, limits: Limits) -> dict[str, Json]:
     """What the runner is told: everything about this one call."""
     order: dict[str, Json] = {

@@ -48,23 +48,28 @@ class Disk:
 
     async def until_full(self) -> None:
         """Returns when the run has written more than it may."""
-        while True:
+        while not await self.is_full():  # noqa: ASYNC110  nobody tells us
             await anyio.sleep(LOOK_SECONDS)
-            if any(_files(os.fstatvfs(folder)) > self._files_most for folder in self._own):
-                return
-            if self._suspicious() and await to_thread.run_sync(self._wrote_too_much):
-                return
+
+    async def is_full(self) -> bool:
+        """Whether it has. Ask once more when it has ended: a quick one may have come and gone between two looks."""
+        if any(_files(os.fstatvfs(folder)) > self._files_most for folder in self._own):
+            return True
+        return self._suspicious() and await to_thread.run_sync(self._wrote_too_much)
 
     def _now(self) -> dict[str, tuple[int, int]]:
         found: dict[str, tuple[int, int]] = {}
         for folder in self._folders:
-            state = os.statvfs(folder)
+            try:
+                state = os.statvfs(folder)
+            except OSError:
+                continue  # it was taken away, and then nothing can be written there
             found[folder] = ((state.f_blocks - state.f_bfree) * state.f_frsize, _files(state))
         return found
 
     def _suspicious(self) -> bool:
         for folder, (used, files) in self._now().items():
-            before_used, before_files = self._used[folder]
+            before_used, before_files = self._used.get(folder, (used, files))
             if used - before_used > self._bytes_most or files - before_files > self._files_most:
                 return True
         return False

@@ -6,7 +6,7 @@ Nothing of a skill runs here. Each sandbox is asked, and finds out by trying.
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from typing import Final, final
+from typing import final
 
 from anyio import to_thread
 from msgspec import Struct
@@ -15,8 +15,6 @@ from metier.model.guarantee import Guarantee
 from metier.model.job import Job
 from metier.sandbox.protocol import Missing, Sandbox
 from metier.sandbox.select import Unavailable, select
-
-_BWRAP: Final = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap")
 
 
 @final
@@ -31,6 +29,8 @@ class Machine(Struct, frozen=True, kw_only=True):
     """`v2`, `v1` or `none`."""
     bubblewrap: str
     """Its version; empty when there is none."""
+    follows_links_out: bool = False
+    """Whether it has CVE-2026-87766, found out by trying. No mount of ours gives it the occasion."""
 
 
 @final
@@ -97,7 +97,7 @@ def _kind(name: str, job: Job, with_hosts: Job, sandboxes: Sequence[Sandbox]) ->
     )
 
 
-def _machine(bubblewrap: str) -> Machine:
+def _machine(bubblewrap: tuple[str, bool]) -> Machine:
     from metier.sandbox.guest.confine import landlock_abi
 
     cgroups = "none"
@@ -108,18 +108,22 @@ def _machine(bubblewrap: str) -> Machine:
         kernel=platform.release(),
         landlock_abi=landlock_abi() if platform.system() == "Linux" else 0,
         cgroups=cgroups,
-        bubblewrap=bubblewrap,
+        bubblewrap=bubblewrap[0],
+        follows_links_out=bubblewrap[1],
     )
 
 
-async def _bubblewrap() -> str:
+async def _bubblewrap() -> tuple[str, bool]:
+    """Its version, and whether it follows a link out to the host."""
+    from metier.sandbox.bwrap_line import find
+    from metier.sandbox.bwrap_probe import follows_links_out
     from metier.sandbox.process import run_limited
 
-    program = next((place for place in _BWRAP if os.access(place, os.X_OK)), None)
+    program = find()
     if program is None:
-        return ""
+        return "", False
     code, out, _ = await run_limited(
         [program, "--version"], stdin=b"", seconds=5, memory_mb=64, output_bytes=4096
     )
     said = out.decode("utf-8", "replace").strip().removeprefix("bubblewrap ")
-    return said[:40] if code == 0 and said else "unknown version"
+    return said[:40] if code == 0 and said else "unknown version", await follows_links_out(program)

@@ -50,6 +50,8 @@ async def follow(
                 except WallError as error:
                     trouble = error
             tasks.cancel_scope.cancel()
+        if ended is not None and not cut and await disk.is_full():
+            cut = "out_of_disk"
     finally:
         disk.close()
         if ended is None and trouble is None:

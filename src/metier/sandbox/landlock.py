@@ -9,6 +9,7 @@ import shutil
 import socket
 import sys
 import tempfile
+from contextlib import suppress
 from functools import partial
 from typing import Final, final
 
@@ -22,7 +23,7 @@ from metier.sandbox.guest import confine
 from metier.sandbox.kept import Kept, Pool
 from metier.sandbox.lend import check_same
 from metier.sandbox.limits import kernel_limits
-from metier.sandbox.mounts import SYSTEM_FILES, check_place, system_folders
+from metier.sandbox.mounts import check_place, system_files, system_folders
 from metier.sandbox.process import Process, in_starter, start
 from metier.sandbox.protocol import Missing
 from metier.sandbox.supervisor import Setup, Supervisor
@@ -98,7 +99,8 @@ class Landlock:
             command = supervisor_command(theirs.fileno())
             process = await in_starter(partial(start, command, keep=(theirs.fileno(),)))
             if group is not None:
-                group.attach(process.pid)
+                with suppress(ProcessLookupError):  # it ended at once, and the next step says so
+                    group.attach(process.pid)
             supervisor = Supervisor(process, ours)
             theirs.close()
             await supervisor.prepare(_setup(policy, temporary, python))
@@ -128,7 +130,12 @@ class Landlock:
             return None
         self._number += 1
         name = f"{os.getpid()}-l{self._number}"
-        return self._groups.make(name, memory_bytes=policy.memory_mb << 20, processes=policy.processes + 4)
+        try:
+            return self._groups.make(
+                name, memory_bytes=policy.memory_mb << 20, processes=policy.processes + 4
+            )
+        except OSError as error:
+            raise WallError(f"no control group could be made: {error.strerror}") from None
 
 
 async def _tear_down(process: Process, temporary: str) -> None:
@@ -154,7 +161,7 @@ def _setup(policy: Policy, temporary: str, python: bool) -> Setup:
     limits["RLIMIT_NPROC"] += _tasks_of_ours()
     own = [GUEST, os.path.realpath(sys.base_prefix)]
     return Setup(
-        read=["/dev/zero", *(path for path in SYSTEM_FILES if os.path.exists(path))],
+        read=["/dev/zero", *system_files(False)],
         execute=[*(path for path, _ in system_folders()), *own, *(place.path for place in policy.places)],
         write=[*_DEVICES, *(place.path for place in policy.places if place.writable)],
         temporary=[temporary],

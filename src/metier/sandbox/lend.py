@@ -13,6 +13,7 @@ import signal
 import stat
 import struct
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final, TypeVar, final
 
 from metier.model.job import Place
@@ -173,6 +174,17 @@ class Lending:
             for each in (told, tell, blocked, unblock, inner):
                 if each != _STILL:
                     os.close(each)
+
+
+def stage_folder() -> str:
+    """A folder that every user can pass through; what TMPDIR names may not be one."""
+    for folder in ("/run", "/tmp", "/var/tmp"):  # noqa: S108  only an empty folder of ours is made there
+        with suppress(OSError):
+            if os.stat(folder).st_mode & stat.S_IXOTH and os.access(folder, os.W_OK):
+                return folder
+    raise WallError(
+        "root has no folder in which a sandbox could be set up: /run, /tmp and /var/tmp are closed"
+    )
 
 
 def check_same(place: Place, found: os.stat_result) -> None:

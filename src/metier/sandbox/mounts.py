@@ -19,15 +19,14 @@ PIECES: Final = 512
 
 SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 """Programs and libraries of the machine, read-only for everyone."""
-SYSTEM_FILES: Final = (
-    "/etc/ld.so.cache",
-    "/etc/alternatives",
-    "/etc/localtime",
+SYSTEM_FILES: Final = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")
+NETWORK_FILES: Final = (
     "/etc/ssl/certs",
     "/etc/ssl/openssl.cnf",
     "/etc/ca-certificates",
     "/etc/pki/tls/certs",
 )
+"""Only for who may use the network: every mount makes a start slower."""
 OURS: Final = ("/proc", "/dev", "/sys")
 """Inside, these are never the machine's."""
 
@@ -54,6 +53,12 @@ def system_folders() -> tuple[tuple[str, str], ...]:
         elif os.path.isdir(path):
             found.append((path, ""))
     return tuple(found)
+
+
+@cache
+def system_files(network: bool) -> tuple[str, ...]:
+    """What of the machine's configuration is there, read-only."""
+    return tuple(filter(os.path.exists, (*SYSTEM_FILES, *(NETWORK_FILES if network else ()))))
 
 
 def is_system(path: str) -> bool:

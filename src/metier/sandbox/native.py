@@ -4,6 +4,8 @@ import os
 import time
 from typing import final
 
+from msgspec.structs import replace
+
 from metier.model.digest import Json
 from metier.model.entry import Command
 from metier.model.guarantee import Guarantee
@@ -11,6 +13,7 @@ from metier.model.job import Ending, Fault, Job, Place, Report, Usage
 from metier.sandbox.capture import Capture
 from metier.sandbox.disk import Disk
 from metier.sandbox.follow import Cut, follow
+from metier.sandbox.job_limits import bounded
 from metier.sandbox.mounts import is_system
 from metier.sandbox.policy import policy_of
 from metier.sandbox.protocol import Missing
@@ -45,6 +48,10 @@ class NativeSandbox:
         """The wall is closed by who made it."""
 
     async def run(self, job: Job) -> Report:
+        limits = bounded(job.limits)
+        if isinstance(limits, str):
+            return Report(ending="not_started", fault=Fault(name="BadLimit", message=limits))
+        job = replace(job, limits=limits)
         file = _resolve(job)
         if isinstance(file, Fault):
             return Report(ending="not_started", fault=file)

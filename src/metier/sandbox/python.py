@@ -5,6 +5,8 @@ import socket
 import time
 from typing import final
 
+from msgspec.structs import replace
+
 from metier.model.digest import Json
 from metier.model.entry import InlineCode, PythonHandler
 from metier.model.guarantee import Guarantee
@@ -13,6 +15,7 @@ from metier.sandbox.bridged import report_of
 from metier.sandbox.capture import Capture
 from metier.sandbox.disk import Disk
 from metier.sandbox.follow import follow
+from metier.sandbox.job_limits import bounded
 from metier.sandbox.policy import policy_of
 from metier.sandbox.protocol import Missing
 from metier.sandbox.turns import Full, Turns
@@ -53,6 +56,10 @@ class PythonSandbox:
         """The wall is closed by who made it."""
 
     async def run(self, job: Job) -> Report:
+        limits = bounded(job.limits)
+        if isinstance(limits, str):
+            return Report(ending="not_started", fault=Fault(name="BadLimit", message=limits))
+        job = replace(job, limits=limits)
         try:
             async with self._turns.turn():
                 return await self._run(job)

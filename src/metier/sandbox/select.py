@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from metier.model.guarantee import MEANING, Guarantee
 from metier.model.job import Job
-from metier.sandbox.protocol import Missing, Sandbox
+from metier.sandbox.protocol import Sandbox
 
 LOOK: Final = "`metier doctor` shows what each sandbox can promise on this machine"
 
@@ -27,19 +27,20 @@ class Unavailable(Struct, frozen=True, kw_only=True):
 
 def select(job: Job, sandboxes: Sequence[Sandbox]) -> Sandbox | Unavailable:
     """The first of `sandboxes`, quickest first, that takes `job` and promises all it needs. Blocking: it may try things out."""
-    closest: tuple[Sandbox, frozenset[Guarantee]] | None = None
+    nearest: _Candidate | None = None
     for sandbox in sandboxes:
         if not sandbox.takes(job):
             continue
         lacking = job.needs - sandbox.guarantees()
         if not lacking:
             return sandbox
-        if closest is None or len(lacking) < len(closest[1]):
-            closest = (sandbox, lacking)
-    if closest is None:
+        candidate = _Candidate(sandbox, lacking)
+        if nearest is None or candidate.distance < nearest.distance:
+            nearest = candidate
+    if nearest is None:
         reason = f"no sandbox of this installation runs this kind of entry: {kind_of(job)}"
         return Unavailable(reasons=(reason,), remedy=LOOK, lacking=job.needs)
-    return _explained(*closest)
+    return nearest.explained()
 
 
 def kind_of(job: Job) -> str:
@@ -48,18 +49,28 @@ def kind_of(job: Job) -> str:
     return f"{type(job.entry).__struct_config__.tag}" + (f" in {language}" if language else "")
 
 
-def _explained(sandbox: Sandbox, lacking: frozenset[Guarantee]) -> Unavailable:
-    causes = [each for each in sandbox.missing() if not lacking.isdisjoint(each.costs)]
-    promises = "; ".join(MEANING[each] for each in Guarantee if each in lacking)
-    return Unavailable(
-        reasons=(
-            f"the sandbox {sandbox.name!r} cannot promise this here: {promises}",
-            *(f"missing: {each.what} ({each.why})" for each in causes),
-        ),
-        remedy="; ".join(dict.fromkeys(map(_remedy, causes))) or LOOK,
-        lacking=lacking,
-    )
+@final
+class _Candidate:
+    """A sandbox that would take the job, and what it lacks for it."""
 
+    def __init__(self, sandbox: Sandbox, lacking: frozenset[Guarantee]) -> None:
+        self._sandbox = sandbox
+        self._lacking = lacking
+        self._causes = [each for each in sandbox.missing() if not lacking.isdisjoint(each.costs)]
 
-def _remedy(missing: Missing) -> str:
-    return missing.remedy or LOOK
+    @property
+    def distance(self) -> tuple[bool, int]:
+        """How far it is from running the job: first come those that something the machine could have would mend."""
+        mendable = self._lacking <= frozenset[Guarantee]().union(*(each.costs for each in self._causes))
+        return not mendable, len(self._causes) if mendable else len(self._lacking)
+
+    def explained(self) -> Unavailable:
+        promises = "; ".join(MEANING[each] for each in Guarantee if each in self._lacking)
+        return Unavailable(
+            reasons=(
+                f"the sandbox {self._sandbox.name!r} cannot promise this here: {promises}",
+                *(f"missing: {each.what} ({each.why})" for each in self._causes),
+            ),
+            remedy="; ".join(dict.fromkeys(each.remedy or LOOK for each in self._causes)) or LOOK,
+            lacking=self._lacking,
+        )

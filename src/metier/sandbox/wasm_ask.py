@@ -20,7 +20,7 @@ from metier.model.job import Event
 from metier.model.ports import Answered, Host, NotAnswered
 from metier.sandbox.wasm_clock import Clock, Timer
 from metier.sandbox.wasm_memory import Memory
-from metier.sandbox.wasm_wasi import run_of
+from metier.sandbox.wasm_wasi import guarded, run_of
 
 if TYPE_CHECKING:
     from wasmtime import Caller, Linker
@@ -36,15 +36,11 @@ def define(linker: "Linker") -> None:
     from wasmtime import FuncType, ValType
 
     kind = FuncType([ValType.i32(), ValType.i32()], [ValType.i64()])
-    linker.define_func(MODULE, FUNCTION, kind, _answer, access_caller=True)
+    linker.define_func(MODULE, FUNCTION, kind, guarded(_answer, _NO_ROOM), access_caller=True)
 
 
 def _answer(caller: "Caller", at: int, length: int) -> int:
-    try:
-        asking = cast(Asking, run_of(caller).asking)
-        return asking.answer(caller, at, length)
-    except Exception:  # noqa: BLE001  an exception here would end up in another run, see metier.sandbox.wasm_wasi
-        return _NO_ROOM
+    return cast(Asking, run_of(caller).asking).answer(caller, at, length)
 
 
 @final

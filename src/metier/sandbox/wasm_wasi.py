@@ -137,18 +137,28 @@ def _lender_text(names: Sequence[str]) -> str:
     return "\n".join([*lines, *bodies]) + ")"
 
 
-def _answering(name: str) -> Callable[..., int]:
+def guarded(function: Callable[..., int], otherwise: int) -> Callable[..., int]:
+    """A host function that answers `otherwise` where `function` raises: see the head of this file."""
+
     def answer(caller: "Caller", *numbers: int) -> int:
         try:
-            wasi = cast(HasWasi, run_of(caller)).wasi
-            memory = wasi.memory(caller)
-            return _FAULT if memory is None else getattr(wasi, name)(caller, memory, *numbers)
-        except (IndexError, OverflowError):
-            return _FAULT
-        except Exception:  # noqa: BLE001  see the head of this file
-            return _IO
+            return function(caller, *numbers)
+        except Exception:  # noqa: BLE001  whatever got out would end the run of somebody else
+            return otherwise
 
     return answer
+
+
+def _answering(name: str) -> Callable[..., int]:
+    def answer(caller: "Caller", *numbers: int) -> int:
+        wasi = cast(HasWasi, run_of(caller)).wasi
+        memory = wasi.memory(caller)
+        try:
+            return _FAULT if memory is None else getattr(wasi, name)(caller, memory, *numbers)
+        except IndexError:
+            return _FAULT
+
+    return guarded(answer, _IO)
 
 
 @final

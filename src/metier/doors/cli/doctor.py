@@ -63,6 +63,8 @@ def _show(found: Examination) -> None:
     click.echo(f"{machine.system}, kernel {machine.kernel}")
     click.echo(f"Landlock ABI {machine.landlock_abi or 'none'}, cgroups {machine.cgroups}, ", nl=False)
     click.echo(f"bubblewrap {machine.bubblewrap or 'none'}")
+    if machine.follows_links_out:
+        click.echo("  It has CVE-2026-87766, which our mounts give no occasion to; 0.12.0 mends it.")
     click.echo("\nWhat can run here")
     for kind in found.kinds:
         _show_kind(kind)
@@ -125,6 +127,7 @@ def _report(found: Examination) -> dict[str, Any]:
             "landlock_abi": machine.landlock_abi,
             "cgroups": machine.cgroups,
             "bubblewrap": machine.bubblewrap or None,
+            "follows_links_out": machine.follows_links_out,
         },
         "kinds": [
             {

@@ -196,7 +196,7 @@ def devices(params: dict[str, Any]) -> Any:
     import os
 
     tries = Tries()
-    for path in ("/dev/kmsg", "/dev/mem", "/proc/kcore", params["disk"], "/proc/kallsyms", "/proc/keys"):
+    for path in ("/dev/kmsg", "/dev/mem", "/proc/kcore", params["disk"]):
         with tries(path):
             os.close(os.open(path, os.O_RDONLY))
     for path in ("/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/sys/kernel/uevent_helper"):

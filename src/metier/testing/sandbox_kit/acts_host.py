@@ -14,7 +14,9 @@ async def ask(params: dict[str, Any], context: Any) -> Any:
         except OSError:
             raise
         except BaseException as error:
-            said.append({"name": getattr(error, "name", ""), "shown": repr(error), "more": sorted(vars(error))})
+            said.append(
+                {"name": getattr(error, "name", ""), "shown": repr(error), "more": sorted(vars(error))}
+            )
     return said
 
 

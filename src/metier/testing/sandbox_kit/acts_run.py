@@ -4,7 +4,6 @@ A function is sent into a sandbox as text (and, as the control, started outside)
 and knows nothing of this package but `Tries`, which is sent along. What it gives back is plain JSON.
 """
 
-# ruff: noqa: S110, B018
 # pyright: reportUnusedFunction=false
 
 from typing import Any
@@ -77,11 +76,14 @@ def huge(params: dict[str, Any]) -> Any:
     import mmap
 
     tries = Tries()
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000
     with tries("eight_gigabytes"):
-        bytearray(8 << 30)
+        mmap.mmap(-1, 8 << 30, flags=flags).close()
     with tries("one_terabyte"):
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000
         mmap.mmap(-1, 1 << 40, flags=flags).close()
+    if params["text"]:
+        with tries("one_text"):
+            len("x" * (8 << 30))
     with tries("locked"):
         room = ctypes.create_string_buffer(1 << 20)
         libc = ctypes.CDLL(None, use_errno=True)

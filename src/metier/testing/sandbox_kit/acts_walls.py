@@ -237,7 +237,9 @@ def made_code(params: dict[str, Any]) -> Any:
         output(python, [python, "-I", "-S", "-c", reading])
     with tries("by_the_loader"):
         loader = next(
-            path for path in ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-musl-x86_64.so.1") if os.path.exists(path)
+            path
+            for path in ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-musl-x86_64.so.1")
+            if os.path.exists(path)
         )
         output(loader, [loader, os.path.realpath("/bin/cat"), file])
     with tries("from_memory"):

@@ -143,7 +143,9 @@ async def a_cancelled_call_is_killed_like_a_timeout(bench: Bench) -> None:
         with anyio.move_on_after(after):
             await bench.run(act, params)
         took = time.monotonic() - began
-        bench.expect("in_time", took < after + GRACE, f"cancelled after {after:.3f} s, back after {took:.1f} s")
+        bench.expect(
+            "in_time", took < after + GRACE, f"cancelled after {after:.3f} s, back after {took:.1f} s"
+        )
     await fewer(bench, before, "survivors")
     bench.expect("next", (await bench.run("echo")).ending == "returned", "the next call did not run")
 

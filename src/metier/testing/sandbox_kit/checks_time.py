@@ -16,7 +16,9 @@ LIMIT = 0.5
 GRACE = 1.0
 
 
-async def ends_in_time(bench: Bench, act: str, params: dict[str, Any], *, limit: float = LIMIT, **more: Any) -> Report:
+async def ends_in_time(
+    bench: Bench, act: str, params: dict[str, Any], *, limit: float = LIMIT, **more: Any
+) -> Report:
     """Run an act that never ends by itself; it must be over a second after its limit at the latest."""
     began = time.monotonic()
     report = await bench.run(act, params, timeout=limit, **more)
@@ -118,8 +120,12 @@ async def a_timeout_of_one_job_leaves_its_neighbour_running(bench: Bench) -> Non
 
 
 BEHAVIOURS = (
-    behaviour(5, an_endless_loop_ends_within_the_limit_plus_one_second, "RES-01 WASM-06", "cpu_bounded", slow=True),
-    behaviour(6, sleeping_past_the_limit_ends_within_the_limit_plus_one_second, "RES-01 RES-02", "cpu_bounded"),
+    behaviour(
+        5, an_endless_loop_ends_within_the_limit_plus_one_second, "RES-01 WASM-06", "cpu_bounded", slow=True
+    ),
+    behaviour(
+        6, sleeping_past_the_limit_ends_within_the_limit_plus_one_second, "RES-01 RES-02", "cpu_bounded"
+    ),
     behaviour(7, a_blocking_host_call_does_not_outlive_the_limit, "WASM-07", "cpu_bounded"),
     behaviour(8, a_stopped_guest_still_times_out, "RES-24", "cpu_bounded", slow=True),
     behaviour(9, a_clock_jump_neither_shortens_nor_lengthens_a_run, "RES-26", "cpu_bounded"),

@@ -58,7 +58,9 @@ class Guest(Protocol):
         """How a run may end when it is refused memory: some languages turn that into an error of their own."""
         ...
 
-    def prepare(self, act: str, params: Mapping[str, Json], folder: str, *, at_load: bool = False) -> Prepared:
+    def prepare(
+        self, act: str, params: Mapping[str, Json], folder: str, *, at_load: bool = False
+    ) -> Prepared:
         """The act as a job. `folder` is empty and the guest's own; `at_load` runs it before any function is called."""
         ...
 
@@ -67,7 +69,13 @@ class Guest(Protocol):
         ...
 
     async def bare(
-        self, act: str, params: Mapping[str, Json], *, cwd: str, seconds: float, environment: Mapping[str, str]
+        self,
+        act: str,
+        params: Mapping[str, Json],
+        *,
+        cwd: str,
+        seconds: float,
+        environment: Mapping[str, str],
     ) -> Bare:
         """The same act without any wall. It is killed after `seconds`; what it started is not."""
         ...

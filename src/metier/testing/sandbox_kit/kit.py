@@ -49,20 +49,21 @@ _PROVEN: Final = frozenset[Guarantee]().union(*(each.guarantees for each in BEHA
 async def verify(behaviour: Behaviour, backend: Backend, folder: str) -> None:
     """Try one behaviour. Raises KitFailure with everything that was not as it must be."""
     inner = os.path.join(os.path.realpath(folder), "kit")
-    temporary = os.path.join(os.path.realpath(folder), "temporary")
     os.mkdir(inner)
-    os.mkdir(temporary)
-    told, tempfile.tempdir = tempfile.tempdir, temporary
+    told, temporary = tempfile.tempdir, tempfile.mkdtemp(prefix="metier-kit-")
+    os.chmod(temporary, 0o755)  # noqa: S103  a sandbox may run as a user of its own
+    tempfile.tempdir = temporary
     before = leftovers.look()
     try:
         broken, longest = await _tried(behaviour, backend, inner)
+        left = [*await settled(before), *(f"temporary file: {name}" for name in os.listdir(temporary))]
     finally:
         tempfile.tempdir = told
-    left = await settled(before)
-    broken += [Broken(what="left behind", seen=each) for each in (*left, *os.listdir(temporary))]
+        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(inner, ignore_errors=True)
+    broken += [Broken(what="left behind", seen=each) for each in left]
     if longest > LATE_SECONDS:
         broken.append(Broken(what="ping", seen=f"the host did not answer for {longest:.1f} s"))
-    shutil.rmtree(inner, ignore_errors=True)
     _judge(behaviour, backend, broken)
 
 
@@ -86,7 +87,9 @@ async def _tried(behaviour: Behaviour, backend: Backend, folder: str) -> tuple[l
 
 
 def _judge(behaviour: Behaviour, backend: Backend, broken: Sequence[Broken]) -> None:
-    known = frozenset[str]().union(*(each.what for each in backend.gaps if each.behaviour == behaviour.number))
+    known = frozenset[str]().union(
+        *(each.what for each in backend.gaps if each.behaviour == behaviour.number)
+    )
     seen = frozenset(each.what for each in broken)
     wrong = [str(each) for each in broken if each.what not in known or each.what in FRAME]
     wrong += [f"{each}: listed as a gap, and yet it holds" for each in sorted(known - seen)]

@@ -65,7 +65,9 @@ def ours() -> list[_Process]:
 def below(pid: int) -> dict[int, str]:
     """Everything that descends from a process, and when each began."""
     table = _table()
-    return {each.pid: each.started for each in table.values() if each.pid != pid and _descends(each, pid, table)}
+    return {
+        each.pid: each.started for each in table.values() if each.pid != pid and _descends(each, pid, table)
+    }
 
 
 def alive(processes: Mapping[int, str]) -> list[int]:
@@ -90,6 +92,8 @@ def _is_ours(process: _Process, table: Mapping[int, _Process]) -> bool:
         return False
     if _descends(process, os.getpid(), table):
         return True
+    if process.state == "Z":
+        return False  # its parent is gone as well, so it is for the first process of the machine to bury it
     sandboxed = process.uid >= FIRST_TENANT or any(each in process.line for each in _OURS)
     return sandboxed and process.parent in (0, 1)
 

@@ -15,9 +15,7 @@ from metier.testing.sandbox_kit.guest import Bare
 KEPT = 4 << 20
 
 
-async def outside(
-    argv: Sequence[str], *, cwd: str, seconds: float, environment: Mapping[str, str]
-) -> Bare:
+async def outside(argv: Sequence[str], *, cwd: str, seconds: float, environment: Mapping[str, str]) -> Bare:
     """Run it as whoever we are, with our file system, our network and this environment."""
     line = ["/bin/sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", cwd or "/", *argv]
     began = time.monotonic()

@@ -61,14 +61,18 @@ class PythonGuest:
     bridged: Final = True
     leaves_uncaught: Final = frozenset({"out_of_memory"})
 
-    def prepare(self, act: str, params: Mapping[str, Json], folder: str, *, at_load: bool = False) -> Prepared:
+    def prepare(
+        self, act: str, params: Mapping[str, Json], folder: str, *, at_load: bool = False
+    ) -> Prepared:
         text = source_of(act)
         awaited = inspect.iscoroutinefunction(acts()[act])
         if not at_load:
             call = f"result = {'await ' if awaited else ''}{act}(params{', context' if awaited else ''})\n"
             return Prepared(entry=InlineCode(language="python", source=text + call), arguments=dict(params))
         with open(f"{folder}/handler.py", "w", encoding="utf-8") as file:
-            file.write(f"{text}\nimport json\nsays = {act}(json.loads({msgspec.json.encode(params).decode()!r}))\n")
+            file.write(
+                f"{text}\nimport json\nsays = {act}(json.loads({msgspec.json.encode(params).decode()!r}))\n"
+            )
             file.write("def main(params, context):\n    return says\n")
         return Prepared(entry=PythonHandler(path="handler.py"), arguments=dict(params), bundle=folder)
 
@@ -76,7 +80,13 @@ class PythonGuest:
         return report.value
 
     async def bare(
-        self, act: str, params: Mapping[str, Json], *, cwd: str, seconds: float, environment: Mapping[str, str]
+        self,
+        act: str,
+        params: Mapping[str, Json],
+        *,
+        cwd: str,
+        seconds: float,
+        environment: Mapping[str, str],
     ) -> Bare:
         return await _outside(act, params, cwd, seconds, environment)
 
@@ -93,17 +103,23 @@ class NativeGuest:
     bridged: Final = False
     leaves_uncaught: Final = frozenset({"out_of_memory", "exited", "signalled"})
 
-    def prepare(self, act: str, params: Mapping[str, Json], folder: str, *, at_load: bool = False) -> Prepared:
+    def prepare(
+        self, act: str, params: Mapping[str, Json], folder: str, *, at_load: bool = False
+    ) -> Prepared:
         program = "no_bridge" if act in self.absent else act
         argv = (PYTHON, "-I", "-S", "-B", "-c", _program(program), msgspec.json.encode(params).decode())
-        return Prepared(
-            entry=Command(argv=argv), binaries={"python": PYTHON}, places=(Place(path=PREFIX),)
-        )
+        return Prepared(entry=Command(argv=argv), binaries={"python": PYTHON}, places=(Place(path=PREFIX),))
 
     def said(self, report: Report) -> Json:
         return last_line(report.stdout.encode())
 
     async def bare(
-        self, act: str, params: Mapping[str, Json], *, cwd: str, seconds: float, environment: Mapping[str, str]
+        self,
+        act: str,
+        params: Mapping[str, Json],
+        *,
+        cwd: str,
+        seconds: float,
+        environment: Mapping[str, str],
     ) -> Bare:
         return await _outside(act, params, cwd, seconds, environment)

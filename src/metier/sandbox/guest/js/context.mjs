@@ -12,7 +12,9 @@ const isArray = Array.isArray;
 export function contextFor(shown) {
   const context = { call: freeze({}), operator: freeze({}) };
   for (const name of keys(shown)) {
-    Object.defineProperty(context, name, { value: frozen(shown[name]), enumerable: true, configurable: true });
+    // Defined, not assigned: a name such as `__proto__` is a name like any other. Our own methods win.
+    const value = frozen(shown[name]);
+    Object.defineProperty(context, name, { value, enumerable: true, configurable: true, writable: true });
   }
   return freeze(Object.assign(context, {
     exec: (argv) => asked("exec", { argv: argvOf(argv) }),

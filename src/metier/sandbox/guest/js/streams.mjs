@@ -10,8 +10,6 @@ const split = Function.prototype.call.bind(String.prototype.lastIndexOf);
 const slice = Function.prototype.call.bind(String.prototype.slice);
 const decoder = new TextDecoder();
 const encoder = new TextEncoder();
-const Readable = ReadableStream;
-const Writable = WritableStream;
 const stderr = Deno.stderr;
 const writeError = Function.prototype.call.bind(stderr.writeSync);
 const stringify = JSON.stringify;
@@ -82,7 +80,9 @@ function input() {
   return {
     read: async () => null,
     readSync: () => null,
-    readable: new Readable({ start: (controller) => controller.close() }),
+    get readable() {
+      return new ReadableStream({ start: (controller) => controller.close() });
+    },
     close() {},
     isTerminal: () => false,
     setRaw() {},
@@ -98,7 +98,7 @@ function output(level) {
     write: async (bytes) => put(bytes),
     writeSync: put,
     get writable() {
-      return new Writable({ write: (chunk) => void put(chunk) });
+      return new WritableStream({ write: (chunk) => void put(chunk) });
     },
     close() {},
     isTerminal: () => false,

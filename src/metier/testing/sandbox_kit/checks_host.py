@@ -1,0 +1,101 @@
+"""Behaviours 54 to 56: what a guest asks of the host, and what the host notes of it."""
+
+from typing import Any, final
+
+import anyio
+
+from metier.model.guarantee import Guarantee
+from metier.model.job import Place, Report
+from metier.model.ports import Answered, NotAnswered
+from metier.testing.sandbox_kit.behaviour import behaviour
+from metier.testing.sandbox_kit.bench import Bench
+from metier.testing.sandbox_kit.checks_walls import CALLS
+
+
+@final
+class Noting:
+    """A host of one call: notes who asked, and answers with its own name."""
+
+    def __init__(self, name: str, answer: NotAnswered | None = None) -> None:
+        self.name = name
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self._answer = answer
+
+    async def ask(self, method: str, params: dict[str, Any]) -> Answered | NotAnswered:
+        self.asked.append((method, params))
+        return self._answer or Answered(value=self.name)
+
+
+async def a_host_call_is_bound_to_its_own_call(bench: Bench) -> None:
+    if await bench.absent("ask"):
+        return
+    hosts = [Noting(f"host {number}") for number in range(12)]
+    reports: dict[str, Report] = {}
+
+    async def run(host: Noting) -> None:
+        claims: dict[str, Any] = {"asks": [["who", {"skill": "another", "call_id": "another"}]] * 3}
+        reports[host.name] = await bench.run("ask", claims, host=host)
+
+    async with anyio.create_task_group() as tasks:
+        for host in hosts:
+            tasks.start_soon(run, host)
+    for host in hosts:
+        said = bench.guest.said(reports[host.name])
+        bench.expect("own_host", said == [{"value": host.name}] * 3, reports[host.name])
+        bench.expect("only_own", len(host.asked) == 3, host.asked)
+    nobody = await bench.run("ask", {"asks": [["who", {}]]})
+    said = bench.guest.said(nobody)
+    refused = isinstance(said, list) and isinstance(said[0], dict) and said[0].get("name") == "NotFound"
+    bench.expect("nobody", refused, nobody)
+
+
+async def a_host_error_crosses_as_name_and_message_only(bench: Bench) -> None:
+    if await bench.absent("ask"):
+        return
+    host = Noting("host", NotAnswered(name="NotThere", message="there is no such thing"))
+    report = await bench.run("ask", {"asks": [["find", {}]]}, host=host)
+    said = bench.guest.said(report)
+    bench.need("answered", isinstance(said, list) and len(said) == 1, report)
+    error = said[0] if isinstance(said, list) else None
+    shown = str(error)
+    bench.expect("name", isinstance(error, dict) and error.get("name") == "NotThere", error)
+    bench.expect("message", "there is no such thing" in shown, error)
+    bench.expect("nothing_more", "Traceback" not in shown and "metier/" not in shown, error)
+    bench.expect("no_violation", not report.violations and not report.denials, report)
+
+
+async def a_violation_is_reported_and_an_ordinary_error_is_not(bench: Bench) -> None:
+    await _ordinary(bench)
+    if not await bench.absent("system_calls", {"calls": {}}):
+        for name in ("unshare", "mount", "bpf"):
+            report = await bench.run("system_calls", {"calls": {name: CALLS[name]}})
+            found = [(each.kind, each.detail) for each in report.violations]
+            bench.expect("system_call", found == [("system_call", name)], report)
+    if await bench.absent("ask"):
+        return
+    kinds = (("violation", "stopped"), ("denied", "returned"), ("failed", "returned"))
+    for kind, ending in kinds:
+        host = Noting("host", NotAnswered(name="Refused", message="no", kind=kind))
+        report = await bench.run("ask", {"asks": [["reach", {}]]}, host=host)
+        bench.expect(f"{kind}_ending", report.ending == ending, report)
+        for noted, which in ((report.violations, "violation"), (report.denials, "denied")):
+            expected = [("host_call", "reach: no")] if kind == which else []
+            bench.expect(f"{kind}_noted", [(each.kind, each.detail) for each in noted] == expected, report)
+
+
+async def _ordinary(bench: Bench) -> None:
+    """Files that are not there, or not granted, are no violation."""
+    work = bench.folder("work")
+    places = (Place(path=work),)
+    missing = await bench.run("exists", {"file": f"{work}/nothing"}, places=places)
+    ungranted = await bench.run("exists", {"file": "/etc/shadow"}, places=places)
+    for report in (missing, ungranted):
+        bench.expect("ordinary", report.ending == "returned" and not report.violations, report)
+    bench.expect("counted", Guarantee.VIOLATIONS_SEEN in bench.promises or not missing.violations, missing)
+
+
+BEHAVIOURS = (
+    behaviour(54, a_host_call_is_bound_to_its_own_call, "JS-18 WASM-09 WASM-11"),
+    behaviour(55, a_host_error_crosses_as_name_and_message_only, "WASM-09"),
+    behaviour(56, a_violation_is_reported_and_an_ordinary_error_is_not, "LNX-19 LNX-20", "violations_seen"),
+)

@@ -1,0 +1,142 @@
+"""Behaviours 27 to 34: what goes in, what comes out, and how an end is told."""
+
+import signal
+from typing import Any
+
+from metier.model.job import Report
+from metier.testing.sandbox_kit import leftovers
+from metier.testing.sandbox_kit.behaviour import behaviour
+from metier.testing.sandbox_kit.bench import Bench
+from metier.testing.sandbox_kit.checks_size import flat, stopped_for_memory
+from metier.testing.sandbox_kit.checks_time import ends_in_time, warm
+
+CAP = 65_536
+
+
+async def output_is_capped_and_marked_truncated(bench: Bench) -> None:
+    control = await bench.bare("flood", {"mb": 1})
+    bench.need("control", len(control.stdout) > 1 << 20, len(control.stdout))
+    await warm(bench)
+    before = leftovers.memory_bytes()
+    report = await bench.run("flood", {"mb": 24}, output_bytes=CAP)
+    bench.expect("goes_on", report.ending == "returned", report.ending)
+    await _capped(bench, report)
+    await _capped(bench, await ends_in_time(bench, "flood", {"mb": 0}, output_bytes=CAP))
+    await flat(bench, before)
+
+
+async def _capped(bench: Bench, report: Report) -> None:
+    kept = max(len(report.stdout), len(report.stderr))
+    bench.expect("capped", kept <= CAP, f"{kept} bytes kept")
+    bench.expect("kept", kept >= CAP // 2, f"only {kept} bytes kept")
+    bench.expect("marked", report.truncated, "not marked as truncated")
+    bench.expect("counted", report.usage.output_bytes > CAP, report.usage)
+
+
+async def large_input_and_output_below_the_cap_arrive_whole(bench: Bench) -> None:
+    text = "".join(chr(0x20 + number % 90) for number in range(100_000))
+    for _ in range(3):
+        report = await bench.run("talk", {"text": text})
+        said = bench.guest.said(report)
+        bench.expect("both_ways", said == {"text": text}, report.ending)
+        bench.expect("output", report.stdout.startswith(text), len(report.stdout))
+        bench.expect("whole", not report.truncated, "marked as truncated")
+
+
+async def stdin_is_closed(bench: Bench) -> None:
+    report = await bench.run("read_input", timeout=5.0)
+    said = bench.guest.said(report)
+    refused = said == {"read": 0} if report.ending == "returned" else report.ending == "raised"
+    bench.expect("nothing", refused, report)
+
+
+async def utf8_survives_and_bad_bytes_do_not_crash(bench: Bench) -> None:
+    text = "a\u00e9\u20ac\ufffd\U0001f600\U0010fffd \u202e\u0007\u2028 end"
+    bench.expect("arguments", await bench.value("echo", {"text": text}) == {"text": text}, "it changed")
+    nul = await bench.run("echo", {"text": "a\0b"})
+    bench.expect("nul", nul.ending != "not_started" and bench.guest.said(nul) == {"text": "a\0b"}, nul)
+    bad = await bench.run("write", {"hex": "61ff62c328ed a080 f4908080 00 63".replace(" ", "")})
+    bench.expect("bad_bytes", bad.ending == "returned" and bad.stdout.startswith("a\ufffdb"), bad)
+    cut = await bench.run("write", {"hex": "e282ac" * 100}, output_bytes=100)
+    bench.expect("cut", cut.ending in ("returned", "bad_result") and len(cut.stdout.encode()) <= 102, cut)
+
+
+def _told(report: Report) -> tuple[object, ...]:
+    return report.ending, report.exit_code, report.signal
+
+
+async def exit_code_signal_and_limit_are_told_apart(bench: Bench) -> None:
+    ends: dict[str, Report] = {
+        "good": await bench.run("echo"),
+        "late": await bench.run("loop", timeout=0.3),
+        "memory": await bench.run("memory", {"kind": "heap", "mb": 400}, memory_mb=96),
+    }
+    bench.expect("good", ends["good"].ending == "returned", ends["good"])
+    bench.expect("late", ends["late"].ending == "timed_out", ends["late"])
+    bench.expect("memory", stopped_for_memory(bench, ends["memory"], 400), ends["memory"])
+    if not await bench.absent("end", {"how": "exit", "code": 3}):
+        for code in (3, 137):
+            report = ends[f"exit {code}"] = await bench.run("end", {"how": "exit", "code": code})
+            bench.expect(f"exit_{code}", report.exit_code == code, report)
+        for number in (signal.SIGSEGV, signal.SIGKILL):
+            report = await bench.run("end", {"how": "signal", "signal": int(number)})
+            ends[f"signal {number}"] = report
+            bench.expect(f"signal_{number}", (report.ending, report.signal) == ("signalled", number), report)
+    told = [_told(each) for name, each in ends.items() if name != "memory"]
+    bench.expect("apart", len(set(told)) == len(told), told)
+
+
+async def ending_without_a_result_is_a_failure(bench: Bench) -> None:
+    for how, code in (("exit", 0), ("exit", 3), ("leave", 0)):
+        report = await bench.run("end", {"how": how, "code": code})
+        if not bench.guest.bridged:
+            bench.expect("exit", (report.ending == "returned") == (code == 0), report)
+            continue
+        bench.expect("no_result", report.ending in ("no_result", "not_started"), report)
+    raised = await bench.run("end", {"how": "raise", "text": "that was all"})
+    bench.expect("raised", raised.ending in ("raised", "exited") and raised.value is None, raised)
+
+
+async def a_forged_result_is_not_taken(bench: Bench) -> None:
+    if await bench.absent("forge"):
+        return
+    for on_bridge, with_key in ((False, False), (True, False), (True, True)):
+        params: dict[str, Any] = {"on_bridge": on_bridge, "with_key": with_key}
+        report = await bench.run("forge", params)
+        bench.expect("forged", bench.guest.said(report) != "forged", report)
+        if on_bridge:
+            bench.expect("reported", [each.kind for each in report.violations] == ["forged_message"], report)
+            bench.expect("stopped", report.ending == "stopped", report)
+        else:
+            bench.expect("own", bench.guest.said(report) == "true" and not report.violations, report)
+
+
+PLAIN: dict[str, object] = {"text": "plain", "proto": {"__proto__": {"polluted": True}, "constructor": 1}}
+
+
+async def only_plain_data_comes_back(bench: Bench) -> None:
+    if await bench.absent("odd_result", {"kind": "set"}) or not bench.guest.bridged:
+        return
+    kinds = ("object", "set", "cycle", "deep", "not_a_number", "bytes", "long", "half_a_character")
+    for kind in (*kinds, "great_number", "text", "proto", "patched"):
+        report = await bench.run("odd_result", {"kind": kind, "bytes": 1 << 20})
+        if kind in PLAIN:
+            bench.expect(kind, report.value == PLAIN[kind], report)
+        else:
+            typed = report.ending in ("bad_result", "raised", "out_of_memory") or (
+                report.ending == "stopped" and kind == "patched"
+            )
+            bench.expect(kind, typed and report.value is None, report)
+        bench.expect("apart", "ran in the host" not in str(report.value), report)
+
+
+BEHAVIOURS = (
+    behaviour(27, output_is_capped_and_marked_truncated, "RES-08", "output_bounded"),
+    behaviour(28, large_input_and_output_below_the_cap_arrive_whole, "RES-08"),
+    behaviour(29, stdin_is_closed, "LNX-05 JS-12"),
+    behaviour(30, utf8_survives_and_bad_bytes_do_not_crash, "JS-13"),
+    behaviour(31, exit_code_signal_and_limit_are_told_apart, "RES-01 RES-09 WASM-06"),
+    behaviour(32, ending_without_a_result_is_a_failure, "JS-15"),
+    behaviour(33, a_forged_result_is_not_taken, "JS-12", "violations_seen"),
+    behaviour(34, only_plain_data_comes_back, "JS-11 JS-13 PY-07"),
+)

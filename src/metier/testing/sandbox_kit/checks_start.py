@@ -1,0 +1,111 @@
+"""Behaviours 1 to 4: what is promised, what is refused, and limits and arguments as they are given."""
+
+import math
+import os
+from typing import Any
+
+from metier.model.entry import Command
+from metier.model.guarantee import Guarantee
+from metier.model.skill import Limits
+from metier.sandbox.select import Unavailable, select
+from metier.testing.sandbox_kit import leftovers
+from metier.testing.sandbox_kit.behaviour import behaviour
+from metier.testing.sandbox_kit.bench import Bench
+
+
+async def a_missing_guarantee_refuses_the_job_and_names_it(bench: Bench) -> None:
+    prepared = bench.guest.prepare("echo", {}, bench.folder("bundle"))
+    job = bench.job(prepared)
+    bench.need("control", select(job, [bench.sandbox]) is bench.sandbox, select(job, [bench.sandbox]))
+    for lacking, reopen in bench.backend.without.items():
+        before = leftovers.look()
+        opened = reopen(bench.folder("state"))
+        try:
+            found = select(job, [opened.sandbox])
+            bench.expect("refused", isinstance(found, Unavailable), f"without {lacking} it was taken")
+            named = isinstance(found, Unavailable) and any(lacking in each for each in found.reasons)
+            bench.expect("named", named, found)
+            bench.expect("remedy", isinstance(found, Unavailable) and bool(found.remedy), found)
+            report = await opened.sandbox.run(job)
+            lost = opened.sandbox.guarantees() == frozenset()
+            bench.expect("not_started", not lost or report.ending == "not_started", report)
+        finally:
+            await opened.aclose()
+        await bench.gone(before, "nothing_started")
+
+
+async def stated_guarantees_are_exactly_those_this_kit_proves(bench: Bench) -> None:
+    stated = bench.sandbox.guarantees()
+    bench.expect("proven", stated <= bench.proven | {Guarantee.NETWORK_BY_GRANT}, stated - bench.proven)
+    for gap in bench.backend.gaps:
+        bench.expect("gap", gap.guarantee is None or gap.guarantee not in bench.promises, gap)
+    broken = {gap.guarantee for gap in bench.backend.gaps if gap.guarantee is not None}
+    costs = frozenset[Guarantee]().union(*(each.costs for each in bench.sandbox.missing()))
+    lacking = frozenset(Guarantee) - stated
+    known = broken | costs | {Guarantee.NETWORK_BY_GRANT}
+    bench.expect("explained", lacking <= known, sorted(lacking - known))
+    for each in bench.sandbox.missing():
+        bench.expect("remedy", bool(each.what and each.why and each.remedy), each)
+    report = await bench.run("echo")
+    bench.expect("runs", report.ending == "returned", report)
+
+
+UNFIT: tuple[dict[str, Any], ...] = (
+    *({"timeout": value} for value in (-1.0, 0.0, math.nan, math.inf)),
+    *({"memory_mb": value} for value in (-1, 0, 2**63)),
+    *({"output_bytes": value} for value in (-1, 2**63)),
+    *({"processes": value} for value in (-1, 0, 2**63)),
+)
+
+
+async def a_limit_below_one_above_the_maximum_or_not_a_number_is_refused_or_clamped(bench: Bench) -> None:
+    """`execute` clamps before a job is made; a backend that is given nonsense all the same refuses it."""
+    for unfit in UNFIT:
+        prepared = bench.guest.prepare("echo", {}, bench.folder("bundle"))
+        name, value = next(iter(unfit.items()))
+        job = bench.job(prepared, limits=Limits(**{"timeout": 5.0, **unfit}))
+        report = await bench.sandbox.run(job)
+        great = value == 2**63 and report.ending == "returned"
+        refused = report.ending in ("not_started", "timed_out", "bad_result")
+        bench.expect(name, refused or great, f"{name}={value}: {report}")
+
+
+HOSTILE = (
+    "--bind",
+    "/",
+    "/",
+    "--",
+    "--allow-all",
+    "--share-net",
+    "-c",
+    "--ro-bind",
+    "",
+    "$(id)",
+    "; id",
+    "\n",
+    "%s",
+)
+
+
+async def arguments_of_a_job_never_become_options_of_the_sandbox(bench: Bench) -> None:
+    hostile = {name or "empty": name for name in HOSTILE}
+    said = await bench.value("echo", dict(hostile))
+    bench.expect("arguments", said == hostile, said)
+    prepared = bench.guest.prepare("echo", {}, bench.folder("bundle"))
+    if isinstance(prepared.entry, Command):
+        program = os.path.realpath("/usr/bin/printf")
+        entry = Command(argv=("printf", "[%s]", *HOSTILE))
+        job = bench.job(type(prepared)(entry=entry, binaries={"printf": program}))
+        report = await bench.sandbox.run(job)
+        bench.expect("command", report.stdout == "".join(f"[{each}]" for each in HOSTILE), report)
+    environment = {"LD_PRELOAD": "/nowhere.so", "BASH_ENV": "/nowhere", "A": "--bind / /"}
+    report = await bench.run("echo", {"in": "environment"}, environment=environment)
+    bench.expect("environment", report.ending in ("returned", "not_started"), report)
+
+
+BEHAVIOURS = (
+    behaviour(1, a_missing_guarantee_refuses_the_job_and_names_it, "LNX-02"),
+    behaviour(2, stated_guarantees_are_exactly_those_this_kit_proves, "LNX-01"),
+    behaviour(3, a_limit_below_one_above_the_maximum_or_not_a_number_is_refused_or_clamped, "RES-02 RES-21"),
+    behaviour(4, arguments_of_a_job_never_become_options_of_the_sandbox, "LNX-04"),
+)

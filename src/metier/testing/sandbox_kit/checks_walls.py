@@ -1,0 +1,215 @@
+"""Behaviours 47 to 53: network, privilege, neighbours, terminals, code made at run time."""
+
+import ctypes
+import os
+import shutil
+import stat
+from typing import Any
+
+import anyio
+
+from metier.sandbox.guest.confine import NUMBERS
+from metier.testing.sandbox_kit import host_process, leftovers, servers
+from metier.testing.sandbox_kit.behaviour import behaviour
+from metier.testing.sandbox_kit.bench import Bench
+from metier.testing.sandbox_kit.checks_files import SECRET, place
+from metier.testing.sandbox_kit.probes_python import PYTHON
+
+
+async def no_network_of_any_family(bench: Bench) -> None:
+    with servers.on_loopback() as listening:
+        async with anyio.create_task_group() as tasks:
+            listening.serve(tasks)
+            await bench.attack_outside("network", listening.params, must=("tcp",))
+            reached = "network" in bench.guest.absent or "tcp" in listening.reached
+            bench.need("control", reached, "nobody was reached from outside")
+            listening.reached.clear()
+            await bench.attack_inside("network", listening.params)
+            tasks.cancel_scope.cancel()
+        bench.expect("reached", not listening.reached, listening.reached)
+
+
+async def no_unix_socket_by_name_or_by_path(bench: Bench) -> None:
+    folder = bench.folder("s")
+    with servers.by_name(folder) as listening:
+        async with anyio.create_task_group() as tasks:
+            listening.serve(tasks)
+            asked = listening.params
+            granted = (place(folder, writable=True),)
+            must = () if "unix_sockets" in bench.guest.absent else ("abstract_stream", "path_stream")
+            report = await bench.attack("unix_sockets", asked, asked, must=must, places=granted)
+            tasks.cancel_scope.cancel()
+        bench.expect("no_violation", not report.violations, report.violations)
+
+
+async def no_privilege_is_left_also_when_the_host_is_root(bench: Bench) -> None:
+    folder = bench.folder("granted")
+    own = bench.file(folder, "own", "mine")
+    program = os.path.join(folder, "id")
+    shutil.copy("/usr/bin/id", program)
+    os.chmod(program, 0o4755)
+    asked: dict[str, Any] = {"own": own, "setuid": program}
+    if await bench.absent("privilege", asked):
+        return
+    if os.geteuid() == 0:
+        control = await bench.control("privilege", asked)
+        bench.need("control", control["capabilities"] and "device" in control["did"], control)
+        for name in ("device", "own"):
+            os.unlink(os.path.join(folder, name))
+        bench.file(folder, "own", "mine")
+    said = await bench.value("privilege", asked, places=(place(folder, writable=True),))
+    bench.expect("no_new_privileges", said["no_new_privileges"] == 1, said)
+    bench.expect("capabilities", said["capabilities"] is False, said)
+    bench.expect("groups", said["groups"] == [], said)
+    for name in said["did"]:
+        bench.expect(name, False, said)
+    bench.expect("no_device", not _device_in(folder), os.listdir(folder))
+
+
+def _device_in(folder: str) -> bool:
+    return any(stat.S_ISCHR(os.lstat(os.path.join(folder, name)).st_mode) for name in os.listdir(folder))
+
+
+_NOWHERE = -4096
+"""An address that is nobody's."""
+_NEW_USER, _SHARES_FILES = 0x10000000, 0x200
+CALLS: dict[str, list[int]] = {
+    name: [NUMBERS[name], *arguments]
+    for name, arguments in {
+        "ptrace": [9999, 0, 0, 0],
+        "process_vm_readv": [1, 0, 0, 0, 0, 7],
+        "process_vm_writev": [1, 0, 0, 0, 0, 7],
+        "pidfd_getfd": [-1, 0, 0],
+        "mount": [_NOWHERE, _NOWHERE, _NOWHERE, 0, 0],
+        "umount2": [_NOWHERE, 0xFFFF],
+        "pivot_root": [_NOWHERE, _NOWHERE],
+        "chroot": [_NOWHERE],
+        "move_mount": [-1, _NOWHERE, -1, _NOWHERE, 0],
+        "open_tree": [-1, _NOWHERE, 0],
+        "fsopen": [_NOWHERE, 0],
+        "fsconfig": [-1, 99, 0, 0, 0],
+        "fsmount": [-1, 0, 0],
+        "fspick": [-1, _NOWHERE, 0],
+        "mount_setattr": [-1, _NOWHERE, 0, 0, 0],
+        "unshare": [0],
+        "setns": [-1, 0],
+        "bpf": [9999, 0, 0],
+        "perf_event_open": [_NOWHERE, 0, -1, -1, 0],
+        "userfaultfd": [0x7FFF],
+        "io_uring_setup": [0, _NOWHERE],
+        "io_uring_enter": [-1, 0, 0, 0, 0, 0],
+        "io_uring_register": [-1, 99, 0, 0],
+        "add_key": [_NOWHERE, _NOWHERE, 0, 0, 0],
+        "request_key": [_NOWHERE, _NOWHERE, 0, 0],
+        "keyctl": [9999, 0, 0, 0, 0],
+        "open_by_handle_at": [-1, _NOWHERE, 0],
+        "init_module": [_NOWHERE, 0, _NOWHERE],
+        "finit_module": [-1, _NOWHERE, 0],
+        "delete_module": [_NOWHERE, 0],
+        "kexec_load": [0, 0, 0, 0xFFFF],
+        "reboot": [0, 0, 0, 0],
+        "swapon": [_NOWHERE, 0],
+        "swapoff": [_NOWHERE],
+        "acct": [_NOWHERE],
+        "settimeofday": [_NOWHERE, 0],
+        "clock_settime": [9999, _NOWHERE],
+        "sethostname": [_NOWHERE, 100_000],
+        "setdomainname": [_NOWHERE, 100_000],
+        "iopl": [99],
+        "ioperm": [1 << 20, 1, 1],
+        "clone": [_NEW_USER | _SHARES_FILES, 0, 0, 0, 0],
+    }.items()
+}
+"""Each with arguments that the kernel itself would refuse, or that change nothing."""
+QUIET: dict[str, list[int]] = {"clone3": [NUMBERS["clone3"], 0, 0], "unknown": [2_000, 0, 0]}
+
+
+async def dangerous_syscalls_are_refused(bench: Bench) -> None:
+    if await bench.absent("system_calls", {"calls": {}}):
+        return
+    calls = {"calls": {**CALLS, **QUIET}}
+    must = ("unshare", "clone", "ptrace", "io_uring_setup", "keyctl", "clone3")
+    report = await bench.attack("system_calls", calls, calls, must=must)
+    bench.expect("goes_on", report.ending == "returned", report)
+    said = bench.guest.said(report)
+    answers = said["answers"] if isinstance(said, dict) else {}
+    quiet = {name: answers.get(name) for name in QUIET} if isinstance(answers, dict) else {}
+    bench.expect("unknown", quiet == dict.fromkeys(QUIET, "ENOSYS"), quiet)
+
+
+async def host_and_neighbours_cannot_be_seen_signalled_or_traced(bench: Bench) -> None:
+    asked: dict[str, Any] = {"pids": {"host": os.getpid()}, "everybody": 0}
+    if await bench.absent("others", asked):
+        return
+    control = await bench.control("others", asked)
+    bench.need("control", {"signal_host", "see_host", "look_host"} <= set(control["did"]), control)
+    room = ctypes.create_string_buffer(8)
+    traced = {"pid": os.getpid(), "address": ctypes.addressof(room)}
+    reading = await bench.control("trace", traced)
+    bench.need("control", os.geteuid() != 0 or "read" in reading["did"], reading)
+    before = leftovers.look().processes
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bench.run, "sleep", {"seconds": 20})
+        await anyio.sleep(0.5)
+        new = leftovers.look().processes - before
+        neighbours = {f"neighbour_{number}": int(each.split()[0]) for number, each in enumerate(sorted(new))}
+        report = await bench.run(
+            "others", {"pids": {"host": os.getpid(), **neighbours}, "everybody": len(before) + 9}
+        )
+        tasks.cancel_scope.cancel()
+    said = bench.guest.said(report)
+    bench.need("others inside", isinstance(said, dict), report)
+    did = said["did"] if isinstance(said, dict) else []
+    for name in did if isinstance(did, list) else []:
+        bench.expect(str(name).split("_")[0], False, name)
+    report = await bench.run("trace", traced)
+    said = bench.guest.said(report)
+    bench.expect("trace", isinstance(said, dict) and said["did"] == [], report)
+
+
+async def no_terminal_is_reachable(bench: Bench) -> None:
+    ours, theirs = os.openpty()
+    try:
+        bench.need("control", os.isatty(theirs), "no terminal to be had")
+        folder = bench.folder("host")
+        async with host_process.started(bench, ["terminal"], [{}], folder, terminal=theirs) as host:
+            answers = await host.answers()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    said = answers[0]["said"]
+    if answers[0]["ending"] == "returned":
+        bench.expect("terminal", said["did"] == [], answers)
+    else:
+        bench.expect("terminal", "terminal" in bench.guest.absent, answers)
+
+
+async def code_made_at_run_time_meets_the_same_walls(bench: Bench) -> None:
+    file = bench.file(bench.folder("outside"), "secret", SECRET)
+    folder = bench.folder("granted")
+    asked: dict[str, Any] = {"file": file, "secret": SECRET, "folder": folder, "python": PYTHON}
+    outside = {**asked, "folder": bench.folder("control")}
+    must = () if bench.guest.name not in ("python", "native") else (
+        "evaluated", "by_its_frames", "by_foreign_functions", "by_a_shell", "by_the_loader", "by_a_script", "by_a_copy",
+    )  # fmt: skip
+    for where, places in ((folder, (place(folder, writable=True),)), ("", ())):
+        await bench.attack("made_code", {**asked, "folder": where}, outside, must=must, places=places)
+        outside = {**asked, "folder": bench.folder("control")}
+
+
+BEHAVIOURS = (
+    behaviour(47, no_network_of_any_family, "LNX-12 JS-07", "no_network"),
+    behaviour(48, no_unix_socket_by_name_or_by_path, "LNX-11", "no_network"),
+    behaviour(49, no_privilege_is_left_also_when_the_host_is_root, "LNX-08", "no_privilege"),
+    behaviour(50, dangerous_syscalls_are_refused, "LNX-09", "no_privilege"),
+    behaviour(
+        51, host_and_neighbours_cannot_be_seen_signalled_or_traced, "LNX-07 LNX-15", "processes_hidden"
+    ),
+    behaviour(52, no_terminal_is_reachable, "LNX-05 JS-14", "no_privilege"),
+    behaviour(
+        53,
+        code_made_at_run_time_meets_the_same_walls,
+        "LNX-18 JS-05 JS-06 JS-09 JS-10 JS-16 PY-01 PY-02 PY-08",
+        "contents no_privilege",
+    ),
+)

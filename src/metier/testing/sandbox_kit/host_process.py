@@ -1,0 +1,159 @@
+"""A host in a process of its own, to be killed, or to have a terminal that ours has not.
+
+It opens the backend, runs `echo` and says `warm`, then runs the acts it was given, all at once, and prints what each
+said.
+"""
+
+import fcntl
+import importlib.util
+import os
+import sys
+import termios
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, Final, final
+
+import anyio
+import msgspec
+
+from metier.sandbox import cgroup
+from metier.sandbox.capture import Capture
+from metier.sandbox.process import Process, in_starter, start
+from metier.testing.sandbox_kit import leftovers
+from metier.testing.sandbox_kit.backend import Backend
+from metier.testing.sandbox_kit.bench import Bench, KitFailure
+
+_BEGIN_SECONDS: Final = 30.0
+
+
+@final
+class HostProcess:
+    """The other host, seen from here."""
+
+    def __init__(self, process: Process, output: Capture, errors: Capture) -> None:
+        self._process = process
+        self._output = output
+        self._errors = errors
+        self.pid: Final = process.pid
+
+    async def running(self) -> None:
+        """Until its acts are under way."""
+        await self._said(b"warm\n")
+        ready = len(leftovers.below(self.pid))
+        give_up = time.monotonic() + 2.0
+        # A backend without processes of its own has none to wait for.
+        while ready and len(leftovers.below(self.pid)) <= ready and time.monotonic() < give_up:
+            await anyio.sleep(0.02)
+        await anyio.sleep(0.3)
+
+    async def answers(self) -> list[Any]:
+        """What its acts said, once it has ended."""
+        with anyio.fail_after(_BEGIN_SECONDS):
+            code = await self._process.wait()
+        self._output.finish()
+        self._errors.finish()
+        if code != 0:
+            raise KitFailure(f"the other host failed: {self._errors.data.decode(errors='replace')[-2000:]}")
+        return [msgspec.json.decode(line) for line in self._output.data.splitlines()[1:]]
+
+    def kill(self) -> None:
+        self._process.signal()
+
+    async def _said(self, word: bytes) -> None:
+        give_up = time.monotonic() + _BEGIN_SECONDS
+        while word not in self._output.data:
+            if time.monotonic() > give_up:
+                raise KitFailure(
+                    f"the other host did not begin: {self._errors.data.decode(errors='replace')[-2000:]}"
+                )
+            await anyio.sleep(0.02)
+
+
+@asynccontextmanager
+async def started(
+    bench: Bench,
+    acts: Sequence[str],
+    params: Sequence[Mapping[str, Any]],
+    folder: str,
+    *,
+    terminal: int | None = None,
+) -> AsyncGenerator[HostProcess]:
+    """Start one with the backend of the bench. It is gone afterwards."""
+    bench.need(
+        "elsewhere", bool(bench.backend.elsewhere), "the backend does not say how another process opens it"
+    )
+    asked = msgspec.json.encode([list(acts), list(params), terminal is not None]).decode()
+    argv = [sys.executable, "-m", __name__, bench.backend.elsewhere, folder, asked]
+    environment = {"TMPDIR": folder, "PATH": os.environ.get("PATH", ""), "HOME": folder}
+    with Capture(1 << 20) as output, Capture(1 << 20) as errors:
+        begin = partial(
+            start, argv, stdin=terminal, stdout=output.theirs, stderr=errors.theirs, environment=environment
+        )
+        process = await in_starter(begin)
+        output.close_theirs()
+        errors.close_theirs()
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(output.run)
+                tasks.start_soon(errors.run)
+                yield HostProcess(process, output, errors)
+                tasks.cancel_scope.cancel()
+        finally:
+            process.signal()
+            process.reap()
+            groups = cgroup.find()
+            if groups is not None:
+                groups.sweep()
+
+
+def load(elsewhere: str) -> Backend:
+    """The backend that a `file.py:function` stands for."""
+    path, _, function = elsewhere.rpartition(":")
+    spec = importlib.util.spec_from_file_location("kit_backend", path)
+    if spec is None or spec.loader is None:
+        raise KitFailure(f"{path} cannot be loaded")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    made = getattr(module, function)()
+    if not isinstance(made, Backend):
+        raise KitFailure(f"{elsewhere} gives no backend")
+    return made
+
+
+async def _main(
+    elsewhere: str, folder: str, acts: Sequence[str], params: Sequence[Mapping[str, Any]]
+) -> None:
+    backend = load(elsewhere)
+    state = os.path.join(folder, "state")
+    os.mkdir(state)
+    opened = backend.open(state)
+    try:
+        bench = Bench(opened.sandbox, backend, folder)
+        await bench.value("echo")
+        os.write(1, b"warm\n")
+        async with anyio.create_task_group() as tasks:
+            for act, given in zip(acts, params, strict=True):
+                tasks.start_soon(_one, bench, act, given)
+    finally:
+        await opened.aclose()
+
+
+async def _one(bench: Bench, act: str, params: Mapping[str, Any]) -> None:
+    report = await bench.run(act, params, timeout=60.0)
+    said = {"ending": report.ending, "said": bench.guest.said(report)}
+    os.write(1, msgspec.json.encode(said) + b"\n")
+
+
+def main() -> None:
+    elsewhere, folder, asked = sys.argv[1:]
+    acts, params, terminal = msgspec.json.decode(asked)
+    if terminal:
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    anyio.run(_main, elsewhere, folder, acts, params)
+
+
+if __name__ == "__main__":
+    main()

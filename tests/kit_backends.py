@@ -1,0 +1,141 @@
+"""The backends that the contract kit is run on, each as a function, so that another process can open the same."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from metier.model.guarantee import Guarantee
+from metier.sandbox import bwrap_line, cgroup
+from metier.sandbox.bubblewrap import Bubblewrap
+from metier.sandbox.landlock import Landlock
+from metier.sandbox.native import NativeSandbox
+from metier.sandbox.protocol import Sandbox
+from metier.sandbox.python import PythonSandbox
+from metier.sandbox.wall import Wall
+from metier.testing.sandbox_kit import Backend, Opened, gaps
+from metier.testing.sandbox_kit.probes_python import NativeGuest, PythonGuest
+
+HERE = os.path.realpath(__file__)
+SUPERVISED = frozenset({Guarantee.VIOLATIONS_SEEN, Guarantee.MEMORY_EXACT})
+
+
+class Walled:
+    """A sandbox with the wall it stands behind."""
+
+    def __init__(self, wall: Wall, sandbox: Sandbox) -> None:
+        self.sandbox = sandbox
+        self._wall = wall
+
+    async def aclose(self) -> None:
+        await self.sandbox.aclose()
+        await self._wall.aclose()
+
+
+@contextmanager
+def changed(where: Any, name: str, value: Any) -> Iterator[None]:
+    """Another value there for as long as this lasts."""
+    before = getattr(where, name)
+    setattr(where, name, value)
+    try:
+        yield
+    finally:
+        setattr(where, name, before)
+
+
+def _bubblewrap(make: Callable[[Wall], Sandbox], *, groups: bool = True) -> Callable[[str], Opened]:
+    def opened(folder: str) -> Opened:
+        wall = Bubblewrap(groups=cgroup.find() if groups else None)
+        return Walled(wall, make(wall))
+
+    return opened
+
+
+def _landlock(make: Callable[[Wall], Sandbox], *, groups: bool = True) -> Callable[[str], Opened]:
+    def opened(folder: str) -> Opened:
+        wall = Landlock(groups=cgroup.find() if groups else None)
+        return Walled(wall, make(wall))
+
+    return opened
+
+
+class Lacking:
+    """A backend on a machine where something is not there, until it is closed."""
+
+    def __init__(self, open_it: Callable[[str], Opened], folder: str, where: Any, name: str, value: Any) -> None:
+        self._without = ExitStack()
+        self._without.enter_context(changed(where, name, value))
+        self._opened = open_it(folder)
+        self.sandbox = self._opened.sandbox
+
+    async def aclose(self) -> None:
+        await self._opened.aclose()
+        self._without.close()
+
+
+def _lacking(open_it: Callable[[str], Opened], where: Any, name: str, value: Any) -> Callable[[str], Opened]:
+    return lambda folder: Lacking(open_it, folder, where, name, value)
+
+
+def _bubblewrap_lacks(make: Callable[[Wall], Sandbox]) -> dict[str, Callable[[str], Opened]]:
+    whole = _bubblewrap(make)
+    return {
+        "bubblewrap": _lacking(whole, bwrap_line, "WHERE", ("/nowhere/bwrap",)),
+        "namespaces for ordinary users": _lacking(whole, bwrap_line, "_WALLS", ("--no-such-option",)),
+        "a control group": _bubblewrap(make, groups=False),
+    }
+
+
+def bubblewrap_native() -> Backend:
+    return Backend(
+        name="native behind bubblewrap",
+        open=_bubblewrap(NativeSandbox),
+        guest=NativeGuest(),
+        gaps=gaps.BUBBLEWRAP_NATIVE,
+        without=_bubblewrap_lacks(NativeSandbox),
+        elsewhere=f"{HERE}:bubblewrap_native",
+    )
+
+
+def bubblewrap_straight() -> Backend:
+    """Every run the first of its kind: no supervisor, no control group."""
+    return Backend(
+        name="native straight behind bubblewrap",
+        open=_bubblewrap(NativeSandbox, groups=False),
+        guest=NativeGuest(),
+        gaps=gaps.BUBBLEWRAP_STRAIGHT,
+        withhold=SUPERVISED,
+        always_new=True,
+        elsewhere=f"{HERE}:bubblewrap_straight",
+    )
+
+
+def bubblewrap_python() -> Backend:
+    return Backend(
+        name="Python behind bubblewrap",
+        open=_bubblewrap(PythonSandbox),
+        guest=PythonGuest(),
+        gaps=gaps.BUBBLEWRAP_PYTHON,
+        without=_bubblewrap_lacks(PythonSandbox),
+        elsewhere=f"{HERE}:bubblewrap_python",
+    )
+
+
+def landlock_native() -> Backend:
+    return Backend(
+        name="native behind Landlock",
+        open=_landlock(NativeSandbox),
+        guest=NativeGuest(),
+        gaps=gaps.LANDLOCK_NATIVE,
+        elsewhere=f"{HERE}:landlock_native",
+    )
+
+
+def landlock_python() -> Backend:
+    return Backend(
+        name="Python behind Landlock",
+        open=_landlock(PythonSandbox),
+        guest=PythonGuest(),
+        gaps=gaps.LANDLOCK_PYTHON,
+        elsewhere=f"{HERE}:landlock_python",
+    )

@@ -1,0 +1,28 @@
+"""The contract kit on everything that runs behind bubblewrap."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from kit_backends import bubblewrap_native, bubblewrap_python, bubblewrap_straight
+from metier.testing.sandbox_kit import BEHAVIOURS, Behaviour, verify
+
+EVERY = [
+    pytest.param(each, id=str(each), marks=[pytest.mark.slow] if each.slow else []) for each in BEHAVIOURS
+]
+
+
+@pytest.mark.parametrize("behaviour", EVERY)
+def test_bubblewrap_native(behaviour: Behaviour, tmp_path: Path) -> None:
+    anyio.run(verify, behaviour, bubblewrap_native(), str(tmp_path))
+
+
+@pytest.mark.parametrize("behaviour", EVERY)
+def test_bubblewrap_python(behaviour: Behaviour, tmp_path: Path) -> None:
+    anyio.run(verify, behaviour, bubblewrap_python(), str(tmp_path))
+
+
+@pytest.mark.parametrize("behaviour", EVERY)
+def test_bubblewrap_straight(behaviour: Behaviour, tmp_path: Path) -> None:
+    anyio.run(verify, behaviour, bubblewrap_straight(), str(tmp_path))

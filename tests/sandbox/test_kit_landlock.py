@@ -1,0 +1,23 @@
+"""The contract kit on everything that runs behind Landlock alone."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from kit_backends import landlock_native, landlock_python
+from metier.testing.sandbox_kit import BEHAVIOURS, Behaviour, verify
+
+EVERY = [
+    pytest.param(each, id=str(each), marks=[pytest.mark.slow] if each.slow else []) for each in BEHAVIOURS
+]
+
+
+@pytest.mark.parametrize("behaviour", EVERY)
+def test_landlock_native(behaviour: Behaviour, tmp_path: Path) -> None:
+    anyio.run(verify, behaviour, landlock_native(), str(tmp_path))
+
+
+@pytest.mark.parametrize("behaviour", EVERY)
+def test_landlock_python(behaviour: Behaviour, tmp_path: Path) -> None:
+    anyio.run(verify, behaviour, landlock_python(), str(tmp_path))
