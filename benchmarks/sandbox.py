@@ -17,8 +17,7 @@ import anyio
 import sandbox_cases as ours
 import sandbox_peers as peers
 from metier.model.job import Job
-from metier.sandbox.protocol import Sandbox
-from sandbox_rounds import BASELINE, Seconds, percentile, rounds
+from sandbox_rounds import BASELINE, Seconds, Turn, percentile, rounds
 
 ROUNDS_LEAST = 40
 CROWD = 64
@@ -28,7 +27,7 @@ CROWDS = 5
 class Crowd:
     """Many calls at once, commands and Python code by turns."""
 
-    def __init__(self, on: ours.Backends) -> None:
+    def __init__(self, on: ours.Machine) -> None:
         self._on = on
         self._folder = on.places.new()
         self.waited: list[float] = []
@@ -42,14 +41,16 @@ class Crowd:
             start = time.perf_counter()
             async with anyio.create_task_group() as tasks:
                 for number in range(CROWD):
-                    if number % 2:
-                        tasks.start_soon(self._one, self._on.python, ours.python(), start)
-                    else:
-                        tasks.start_soon(self._one, self._on.native, ours.command(self._folder), start)
+                    job = ours.python() if number % 2 else ours.command(self._folder)
+                    tasks.start_soon(self._one, job, start)
             self.took.append(time.perf_counter() - start)
 
-    async def _one(self, sandbox: Sandbox, job: Job, start: float) -> None:
+    async def _one(self, job: Job, start: float) -> None:
         try:
+            sandbox = self._on.choose(job)
+            if isinstance(sandbox, str):
+                self.failures.append(sandbox)
+                return
             report = await sandbox.run(job)
             failure = "" if report.ending == "returned" else ours.told(report)
         except Exception as error:
@@ -71,11 +72,17 @@ class Crowd:
 
 async def measured(count: int, folder: str, people: bool) -> tuple[dict[str, float], list[str], list[str]]:
     """The figures for programs, the lines for people, and what went wrong."""
-    async with ours.backends() as on:
-        cases = ours.cases(on)
-        absent = {case.name: why for case in cases if (why := await ours.practised(case))}
-        here = [case for case in cases if case.name not in absent]
-        turns = [case.turn() for case in here]
+    async with ours.machine() as on:
+        here: list[ours.Case] = []
+        turns: list[Turn] = []
+        absent: dict[str, str] = {}
+        for case in ours.cases(on):
+            turn = await ours.ready(case, on)
+            if isinstance(turn, str):
+                absent[case.name] = turn
+            else:
+                here.append(case)
+                turns.append(turn)
         if not people:
             found = await rounds(turns, count)
             return _figures(here, found), [], [f"{name}: {why}" for name, why in absent.items()]
@@ -98,24 +105,24 @@ def _table(cases: list[ours.Case], absent: dict[str, str], found: Seconds, count
     lines = [
         f"{count} rounds, median{busy}",
         "",
-        f"{'':20}{'× spawn':>9}{'limit':>8}{'ms':>9}{'p90':>9}{'best':>9}",
-        _row(BASELINE[:20], found, BASELINE, ""),
+        f"{'':24}{'× spawn':>9}{'limit':>8}{'ms':>9}{'p90':>9}{'best':>9}",
+        _row(BASELINE, found, BASELINE, ""),
     ]
     for case in cases:
         over = " over" if found.ratio(case.name) > case.limit else ""
         lines.append(_row(case.name, found, case.name, f"{case.limit:g}") + over)
-    return [*lines, *(f"{name:20}not available: {why}" for name, why in absent.items())]
+    return [*lines, *(f"{name:24}not available: {why}" for name, why in absent.items())]
 
 
 def _beside(here: list[peers.Peer], missing: dict[str, str], found: Seconds) -> list[str]:
     lines = ["", "instead of it:"]
     lines += [f"{_row(peer.name, found, peer.name, '')}  {peer.about}" for peer in here]
-    return [*lines, *(f"{name:20}absent: {why}" for name, why in missing.items())]
+    return [*lines, *(f"{name:24}absent: {why}" for name, why in missing.items())]
 
 
 def _row(shown: str, found: Seconds, name: str, limit: str) -> str:
     each = (found.median(name), found.p90(name), found.best(name))
-    return f"{shown:20}{found.ratio(name):>9.2f}{limit:>8}" + "".join(f"{s * 1e3:>9.2f}" for s in each)
+    return f"{shown:24}{found.ratio(name):>9.2f}{limit:>8}" + "".join(f"{s * 1e3:>9.2f}" for s in each)
 
 
 def _at_least(text: str) -> int:

@@ -4,11 +4,15 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
+import anyio
+
 import sandbox_guests as guests
+from metier.config.load import load as load_settings
 from metier.model.digest import Json
 from metier.model.entry import Command, Entry, InlineCode, ScriptHandler, WasmModule
 from metier.model.guarantee import needed
@@ -16,44 +20,35 @@ from metier.model.job import Job, Place, Report
 from metier.model.permission import PermissionSet
 from metier.model.ports import Answered, NotAnswered
 from metier.model.skill import Limits
-from metier.sandbox import cgroup
-from metier.sandbox.bubblewrap import Bubblewrap
-from metier.sandbox.deno import DenoSandbox
-from metier.sandbox.native import NativeSandbox
+from metier.runtime.sandboxes import make_sandboxes
 from metier.sandbox.protocol import Sandbox
-from metier.sandbox.python import PythonSandbox
-from metier.sandbox.wasm import WasmSandbox
+from metier.sandbox.select import Unavailable, select
 from sandbox_rounds import Turn
 
 TRUE = os.path.realpath("/bin/true")
 PRACTICE = 4
-"""Untimed runs of each case: what is kept warm is warm afterwards."""
 
 
 class Case(NamedTuple):
-    """One of ours. `job` makes the job, outside the timed part."""
+    """One of ours."""
 
     name: str
     limit: float
     """The most it may take, in starts of /bin/true."""
-    about: str
-    sandbox: Sandbox
     job: Callable[[], Job]
-    value: Callable[[Json], bool]
-    """Whether the result is the right one."""
+    """Makes the job; not timed."""
+    value: Json
+    """The right result."""
 
-    async def run(self) -> float:
+    async def run(self, sandbox: Sandbox) -> float:
         """Seconds for one call. Raises NotRight where it did not do what it is timed for."""
         job = self.job()
         start = time.perf_counter()
-        report = await self.sandbox.run(job)
+        report = await sandbox.run(job)
         seconds = time.perf_counter() - start
-        if report.ending != "returned" or not self.value(report.value):
+        if report.ending != "returned" or report.value != self.value:
             raise NotRight(f"{self.name} ended as {told(report)}")
         return seconds
-
-    def turn(self) -> Turn:
-        return Turn(self.name, self.run)
 
 
 class NotRight(Exception):
@@ -85,34 +80,32 @@ class Places:
         return folder
 
 
-class Backends(NamedTuple):
-    """What the cases run on."""
+class Machine(NamedTuple):
+    """Sandboxes as the runtime makes them, and folders to grant."""
 
-    native: NativeSandbox
-    python: PythonSandbox
-    javascript: DenoSandbox
-    wasm: WasmSandbox
+    sandboxes: Sequence[Sandbox]
     places: Places
+
+    def choose(self, job: Job) -> Sandbox | str:
+        """The one a call of this job would run in, or why there is none."""
+        found = select(job, self.sandboxes)
+        return "; ".join(found.reasons) if isinstance(found, Unavailable) else found
 
 
 @asynccontextmanager
-async def backends() -> AsyncIterator[Backends]:
-    """All of them behind one wall, closed and their folders removed afterwards."""
+async def machine() -> AsyncIterator[Machine]:
+    """Closed, and its folders removed, afterwards."""
     # Not where temporary folders usually are: that is where a run has its own.
     with tempfile.TemporaryDirectory(prefix="metier-bench-", dir="/var/tmp") as top:
-        wall = Bubblewrap(groups=cgroup.find())
-        made = Backends(
-            NativeSandbox(wall),
-            PythonSandbox(wall),
-            DenoSandbox(wall, cache=os.path.join(top, "engine")),
-            WasmSandbox(os.path.join(top, "machine-code")),
-            Places(top),
-        )
-        try:
-            yield made
-        finally:
-            for each in (made.native, made.python, made.javascript, made.wasm, wall):
-                await each.aclose()
+        home = os.path.join(top, "home")
+        settings = load_settings(home=home, project=top, environ={"HOME": home})
+        async with anyio.create_task_group() as tasks:
+            sandboxes, walls = make_sandboxes(settings, tasks)
+            try:
+                yield Machine(sandboxes, Places(top))
+            finally:
+                for each in (*sandboxes, *walls):
+                    await each.aclose()
 
 
 def job(entry: Entry, **more: Any) -> Job:
@@ -140,17 +133,24 @@ def handler(bundle: str) -> Job:
     return job(entry, bundle=bundle, arguments={"from": "today", "to": "tomorrow"})
 
 
-def cases(on: Backends) -> list[Case]:
-    """All of them, the ones that leave something starting behind them last."""
-    import wasmtime
+def compiled(text: str) -> bytes:
+    """A module from its text; nothing where the engine is not installed, and then no sandbox takes it."""
+    try:
+        from wasmtime import wat2wasm
+    except ImportError:
+        return b""
+    return bytes(wat2wasm(text))
 
+
+def cases(on: Machine) -> list[Case]:
+    """All of them, the ones that leave something starting behind them last."""
     new = on.places.new
     folder, bundle, granted = (
         new(),
         new(handler_js=guests.HANDLER),
         new(answer_json=json.dumps(guests.ANSWER)),
     )
-    modules = new(tiny_wasm=wasmtime.wat2wasm(guests.TINY), program_wasm=wasmtime.wat2wasm(guests.PROGRAM))
+    modules = new(tiny_wasm=compiled(guests.TINY), program_wasm=compiled(guests.PROGRAM))
     tiny = job(WasmModule(path="tiny.wasm", function="add"), bundle=modules, arguments={"a": 1, "b": 2})
     program = job(
         WasmModule(path="program.wasm"),
@@ -159,37 +159,30 @@ def cases(on: Backends) -> list[Case]:
         places=(Place(path=granted),),
         cwd=granted,
     )
-    exited = {"stdout": "", "stderr": "", "exit_code": 0}
-    found = {"success": True, "found": "[]"}
+    exited: Json = {"stdout": "", "stderr": "", "exit_code": 0}
+    found: Json = {"success": True, "found": "[]"}
     return [
-        Case("native_warm", 5, "command", on.native, lambda: command(folder), exited.__eq__),
-        Case("native_cold", 9, "command, first", on.native, lambda: command(new()), exited.__eq__),
-        Case("python", 10, "Python code", on.python, python, (2).__eq__),
-        Case("wasm_wasi", 2, "WASI program", on.wasm, lambda: program, guests.ANSWER.__eq__),
-        Case("wasm_tiny", 0.7, "WASM function", on.wasm, lambda: tiny, (3).__eq__),
-        Case("javascript_warm", 6, "JavaScript", on.javascript, lambda: handler(bundle), found.__eq__),
-        Case(
-            "javascript_cold",
-            60,
-            "JavaScript, first",
-            on.javascript,
-            lambda: handler(new(handler_js=guests.HANDLER)),
-            found.__eq__,
-        ),
+        Case("native_warm", 5, lambda: command(folder), exited),
+        Case("native_cold", 9, lambda: command(new()), exited),
+        Case("python", 10, python, 2),
+        Case("wasm_wasi", 2, lambda: program, guests.ANSWER),
+        Case("wasm_tiny", 0.7, lambda: tiny, 3),
+        Case("javascript_warm", 6, lambda: handler(bundle), found),
+        Case("javascript_cold", 60, lambda: handler(new(handler_js=guests.HANDLER)), found),
     ]
 
 
-async def practised(case: Case) -> str:
-    """Run it a few times untimed; the reason why it cannot be timed here, or nothing."""
-    missing = case.sandbox.missing()
-    if missing and not case.job().needs <= case.sandbox.guarantees():
-        return f"{missing[0].what}: {missing[0].why}; {missing[0].remedy}"
+async def ready(case: Case, on: Machine) -> Turn | str:
+    """The case after a few untimed runs, so that what is kept warm is warm; or why it cannot be timed here."""
+    sandbox = on.choose(case.job())
+    if isinstance(sandbox, str):
+        return sandbox
     try:
         for _ in range(PRACTICE):
-            await case.run()
+            await case.run(sandbox)
     except NotRight as error:
         return str(error)
-    return ""
+    return Turn(case.name, partial(case.run, sandbox))
 
 
 def told(report: Report) -> str:

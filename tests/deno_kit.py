@@ -32,6 +32,14 @@ class Plain:
     def __init__(self, process: "subprocess.Popen[bytes]", folder: str) -> None:
         self.process = process
         self._folder = folder
+        self.shared_folders: list[str] = []
+        self.proxy = None
+
+    def strike(self) -> Ended | None:
+        return None
+
+    def own_disks(self) -> list[os.statvfs_result]:
+        return []
 
     async def wait(self) -> Ended:
         code = await to_thread.run_sync(self.process.wait, abandon_on_cancel=True)

@@ -8,12 +8,14 @@ from typing import Any
 from metier.model.guarantee import Guarantee
 from metier.sandbox import bwrap_line, cgroup
 from metier.sandbox.bubblewrap import Bubblewrap
+from metier.sandbox.guest import confine
 from metier.sandbox.landlock import Landlock
 from metier.sandbox.native import NativeSandbox
 from metier.sandbox.protocol import Sandbox
 from metier.sandbox.python import PythonSandbox
 from metier.sandbox.wall import Wall
-from metier.testing.sandbox_kit import Backend, Opened, gaps
+from metier.testing.sandbox_kit import gaps
+from metier.testing.sandbox_kit.backend import Backend, Opened
 from metier.testing.sandbox_kit.probes_python import NativeGuest, PythonGuest
 
 HERE = os.path.realpath(__file__)
@@ -62,7 +64,9 @@ def _landlock(make: Callable[[Wall], Sandbox], *, groups: bool = True) -> Callab
 class Lacking:
     """A backend on a machine where something is not there, until it is closed."""
 
-    def __init__(self, open_it: Callable[[str], Opened], folder: str, where: Any, name: str, value: Any) -> None:
+    def __init__(
+        self, open_it: Callable[[str], Opened], folder: str, where: Any, name: str, value: Any
+    ) -> None:
         self._without = ExitStack()
         self._without.enter_context(changed(where, name, value))
         self._opened = open_it(folder)
@@ -82,8 +86,20 @@ def _bubblewrap_lacks(make: Callable[[Wall], Sandbox]) -> dict[str, Callable[[st
     return {
         "bubblewrap": _lacking(whole, bwrap_line, "WHERE", ("/nowhere/bwrap",)),
         "namespaces for ordinary users": _lacking(whole, bwrap_line, "_WALLS", ("--no-such-option",)),
+        "x86-64": _lacking(whole, confine, "SUPPORTED", False),
         "a control group": _bubblewrap(make, groups=False),
     }
+
+
+def _landlock_lacks(make: Callable[[Wall], Sandbox]) -> dict[str, Callable[[str], Opened]]:
+    whole = _landlock(make)
+    without: dict[str, Callable[[str], Opened]] = {
+        "Landlock 6": _lacking(whole, confine, "landlock_abi", lambda: 5),
+        "x86-64": _lacking(whole, confine, "SUPPORTED", False),
+    }
+    if os.geteuid() == 0:
+        without["a control group"] = _landlock(make, groups=False)
+    return without
 
 
 def bubblewrap_native() -> Backend:
@@ -127,6 +143,7 @@ def landlock_native() -> Backend:
         open=_landlock(NativeSandbox),
         guest=NativeGuest(),
         gaps=gaps.LANDLOCK_NATIVE,
+        without=_landlock_lacks(NativeSandbox),
         elsewhere=f"{HERE}:landlock_native",
     )
 
@@ -137,5 +154,6 @@ def landlock_python() -> Backend:
         open=_landlock(PythonSandbox),
         guest=PythonGuest(),
         gaps=gaps.LANDLOCK_PYTHON,
+        without=_landlock_lacks(PythonSandbox),
         elsewhere=f"{HERE}:landlock_python",
     )

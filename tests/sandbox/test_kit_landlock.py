@@ -6,7 +6,8 @@ import anyio
 import pytest
 
 from kit_backends import landlock_native, landlock_python
-from metier.testing.sandbox_kit import BEHAVIOURS, Behaviour, verify
+from metier.testing.sandbox_kit.behaviour import Behaviour
+from metier.testing.sandbox_kit.kit import BEHAVIOURS, verify
 
 EVERY = [
     pytest.param(each, id=str(each), marks=[pytest.mark.slow] if each.slow else []) for each in BEHAVIOURS

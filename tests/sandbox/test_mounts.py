@@ -93,14 +93,14 @@ def test_the_command_line_is_exactly_this(monkeypatch: pytest.MonkeyPatch) -> No
     )
     assert line == [
         "/usr/bin/bwrap", "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts",
-        "--unshare-cgroup-try", "--disable-userns", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox",
+        "--unshare-cgroup-try", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox",
         "--cap-drop", "ALL", "--die-with-parent", "--new-session", "--clearenv", "--seccomp", "9",
         "--setenv", "A", "--bind", "--ro-bind", "/usr", "/usr", "--proc", "/proc",
-        "--dev-bind", "/dev/null", "/dev/null", "--dev-bind", "/dev/full", "/dev/full",
-        "--dev-bind", "/dev/random", "/dev/random", "--dev-bind", "/dev/urandom", "/dev/urandom",
+        "--dev-bind", "/dev/null", "/dev/null", "--dev-bind", "/dev/urandom", "/dev/urandom",
+        "--symlink", "urandom", "/dev/random",
         "--symlink", "/proc/self/fd/0", "/dev/stdin", "--symlink", "/proc/self/fd/1", "/dev/stdout",
         "--symlink", "/proc/self/fd/2", "/dev/stderr", "--symlink", "/proc/self/fd", "/dev/fd",
-        "--size", "1024", "--tmpfs", "/dev/shm",
+        "--symlink", "/tmp", "/dev/shm",
         "--size", "1024", "--perms", "0700", "--tmpfs", "/tmp",
         "--bind-fd", "7", "/w", "--ro-bind-fd", "8", "/r", "--remount-ro", "/", "--chdir", "/w",
         "--", "/bin/echo", "--bind", "/", "/", "--", "--unshare-net",

@@ -1,6 +1,6 @@
 """Counts what a program has on this machine: processes, mounts, folders, control groups, descriptors, memory.
 
-The program makes itself the parent of orphans first. Whatever anything it started leaves behind is then below it, so
+A program makes itself the parent of orphans first. Whatever anything it started leaves behind is then below it, so
 nothing of a neighbour is ever counted and nothing of its own is missed.
 """
 

@@ -1,5 +1,5 @@
-"""Runs many sandboxes of every temper, several at once, then says what is left of them. A program of its own, so that
-what it counts is its own; `test_thousand_runs.py` starts it.
+"""Runs many sandboxes of every temper, several at once, then says what is left of them. Two programs of its own, one
+around the other, so that what they count is theirs; `test_thousand_runs.py` starts it.
 
     storm.py WALL RUNS SEED FOLDER
 """
@@ -9,6 +9,7 @@ import json
 import math
 import os
 import random
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -180,18 +181,41 @@ def more(before: list[str], after: list[str]) -> list[str]:
     return sorted((Counter(after) - Counter(before)).elements())
 
 
-def main() -> None:
-    wall, runs, seed, folder = sys.argv[1:]
-    why = absent(wall)
-    if why:
-        print(json.dumps({"absent": why}))
-        return
-    census.adopt_orphans()
+def inside(wall: str, runs: str, seed: str, folder: str) -> dict[str, Any]:
+    """The storm itself, and what it still has in its own hands: the dead that it did not wait for count as well."""
     found = anyio.run(storm, wall, int(runs), int(seed), folder)
-    census.bury()
-    found["processes"] = census.within(1.0, lambda: census.alive(census.below(os.getpid())))
+    found["processes"] = census.within(1.0, lambda: [f"{pid} of ours" for pid in census.below(os.getpid())])
     found["groups"] = census.within(1.0, census.groups)
-    print(json.dumps(found))
+    return found
+
+
+def around(arguments: list[str]) -> dict[str, Any]:
+    """A program around the storm, to which everything falls that the storm lost."""
+    census.adopt_orphans()
+    child = subprocess.Popen(
+        [sys.executable, os.path.abspath(__file__), "--inside", *arguments], stdout=subprocess.PIPE
+    )
+    said, _ = child.communicate()
+    if child.returncode:
+        sys.exit(child.returncode)
+    found = json.loads(said)
+
+    def look() -> list[str]:
+        census.bury()
+        return census.alive(census.below(os.getpid()))
+
+    found["processes"] += census.within(1.0, look)
+    return found
+
+
+def main() -> None:
+    arguments = sys.argv[1:]
+    if arguments[0] == "--inside":
+        print(json.dumps(inside(*arguments[1:])))
+    elif why := absent(arguments[0]):
+        print(json.dumps({"absent": why}))
+    else:
+        print(json.dumps(around(arguments)))
 
 
 if __name__ == "__main__":

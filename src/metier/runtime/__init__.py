@@ -52,7 +52,7 @@ class Runtime:
         self._closed = False
         self._tools: Mapping[str, Tool] = {READ_SKILL.name: READ_SKILL}
         self._recorder = Recorder(state.log, tools=self._tools.keys())
-        self._sandboxes = Sandboxes(seen.settings)
+        self._sandboxes = Sandboxes(seen.settings, tasks)
         self._running = Running()
 
     @classmethod

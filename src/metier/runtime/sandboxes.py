@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import final
 
 from anyio import to_thread
+from anyio.abc import TaskGroup
 
 from metier.config.settings import Settings
 from metier.model.job import Fault, Job, Report
@@ -19,13 +20,15 @@ from metier.sandbox.wall import Wall
 class Sandboxes:
     """The sandboxes of one runtime, made when something is first to be run, and who answers what runs in them."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, tasks: TaskGroup | None = None) -> None:
+        """What goes on between calls (a process started ahead, one cleared away) goes on in `tasks`."""
         self._settings = settings
+        self._tasks = tasks
         self._made: tuple[Sequence[Sandbox], Sequence[Wall]] | None = None
 
     def __call__(self) -> Sequence[Sandbox]:
         if self._made is None:
-            self._made = make_sandboxes(self._settings)
+            self._made = make_sandboxes(self._settings, self._tasks)
         return self._made[0]
 
     @asynccontextmanager
@@ -64,7 +67,9 @@ class Sandboxes:
             await each.aclose()
 
 
-def make_sandboxes(settings: Settings) -> tuple[Sequence[Sandbox], Sequence[Wall]]:
+def make_sandboxes(
+    settings: Settings, tasks: TaskGroup | None = None
+) -> tuple[Sequence[Sandbox], Sequence[Wall]]:
     """Every sandbox there is, quickest first, and the walls they share. What each can promise is found out when asked."""
     from metier.host.secrets import Secrets
     from metier.sandbox import cgroup
@@ -77,11 +82,13 @@ def make_sandboxes(settings: Settings) -> tuple[Sequence[Sandbox], Sequence[Wall
     from metier.sandbox.wasm import WasmSandbox
 
     groups = cgroup.find()
+    if groups is not None:
+        groups.sweep()  # of programs that were killed before they could
     walls: tuple[Wall, ...] = (Bubblewrap(groups=groups), Landlock(groups=groups))
     cache = os.path.join(settings.cache, "sandbox")
     behind_walls: list[Sandbox] = []
     for wall in walls:
-        engine = DenoSandbox(wall, cache=os.path.join(cache, "deno"))
+        engine = DenoSandbox(wall, cache=os.path.join(cache, "deno"), tasks=tasks)
         behind_walls.extend((NativeSandbox(wall), PythonSandbox(wall), engine))
     inside = WasmSandbox(cache=os.path.join(cache, "wasm"))
     return (HttpSandbox(Secrets(settings.secrets).reveal), inside, *behind_walls), walls

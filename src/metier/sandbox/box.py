@@ -19,11 +19,12 @@ from metier.sandbox.kept import surroundings
 from metier.sandbox.lend import Lending, Tenant, check_same
 from metier.sandbox.limits import kernel_limits
 from metier.sandbox.mounts import flatten
-from metier.sandbox.process import Process, start, until_ended
+from metier.sandbox.process import Process, start, until_ended, used_by
 from metier.sandbox.wall import Policy, WallError
 
 BUILD_SECONDS: Final = 10.0
 END_SECONDS: Final = 0.5
+LOOK_SECONDS: Final = 0.05
 
 
 @final
@@ -45,8 +46,10 @@ class Inside(Struct, frozen=True, kw_only=True):
 class Box:
     """Made by `build`. Ended by `end`, which may be called at any time and twice."""
 
-    def __init__(self, process: Process, first: int, status: int) -> None:
+    def __init__(self, process: Process, pid: int, first: int, status: int, temporary: str) -> None:
         self.process: Final = process
+        self._temporary = temporary
+        self._pid = pid
         self._first = first
         """The pidfd of the first process inside; when that is gone, all of them are."""
         self._status = status
@@ -54,16 +57,32 @@ class Box:
         """What the program ended with, if it ever began."""
         self.tenant: Tenant | None = None
         self.group: Group | None = None
+        self.cpu_seconds = 0.0
+        self.memory_bytes = 0
+        """Both as last seen: bubblewrap goes before its first process, so nobody is told when that ends."""
 
     async def wait(self) -> None:
         """Until its program has ended, and everything with it."""
-        await self.process.wait()
+        pause = 0.01
+        while True:
+            with anyio.move_on_after(pause) as waited:
+                await self.process.wait()
+            self._look()
+            if not waited.cancelled_caught:
+                break
+            pause = min(2 * pause, LOOK_SECONDS)
         await self._gone()
+
+    def _look(self) -> None:
+        seconds, largest = used_by(self._pid)
+        self.cpu_seconds = max(self.cpu_seconds, seconds)
+        self.memory_bytes = max(self.memory_bytes, largest)
 
     async def end(self) -> None:
         """From inside out: when its first process goes, all go with it, and bubblewrap is there to reap that one."""
         with anyio.CancelScope(shield=True):
             if self._first >= 0:
+                self._look()
                 with suppress(ProcessLookupError):
                     signal.pidfd_send_signal(self._first, signal.SIGKILL)
             with anyio.move_on_after(END_SECONDS):
@@ -71,6 +90,26 @@ class Box:
             self.process.signal()
             await self.process.wait()
             await self._gone()
+
+    def own_disks(self) -> list[os.statvfs_result]:
+        """How full its temporary folders are; none while it is being built and when it is over."""
+        if self._first < 0:
+            return []
+        self._look()  # whoever asks this asks it now and then while it runs
+        root = f"/proc/{self._pid}/root"
+        with suppress(OSError):
+            if os.stat(root).st_dev != os.stat("/").st_dev:
+                return [os.statvfs(root + self._temporary)]
+        return []
+
+    def strike(self) -> tuple[float, int] | None:
+        """Kill everything inside, without waiting: processor seconds and largest size so far. None when it has ended."""
+        if self._first < 0:
+            return None
+        self._look()
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._first, signal.SIGKILL)
+        return self.cpu_seconds, self.memory_bytes
 
     def reap(self) -> int:
         """Wait for it without a loop, and let go of it; what bubblewrap ended with."""
@@ -108,7 +147,7 @@ def build(bwrap: str, policy: Policy, inside: Inside, lending: Lending | None, g
             ours.append(_memory_file(inside.filter))
             extra += ["--seccomp", str(ours[-1])]
 
-        def begin(lent: Mapping[str, int]) -> int:
+        def begin(lent: Mapping[str, int] | Mapping[str, str]) -> int:
             nonlocal process, first
             argv = bwrap_line.line(
                 bwrap,
@@ -118,11 +157,11 @@ def build(bwrap: str, policy: Policy, inside: Inside, lending: Lending | None, g
                 environment={**inside.environment, **surroundings(temporary)},
                 cwd=inside.cwd,
                 command=inside.command,
-                zero=not inside.filter,
+                supervised=not inside.filter,
                 network=policy.network,
                 extra=extra,
             )
-            keep = (*inside.keep, *ours, *lent.values())
+            keep = (*inside.keep, *ours, *(each for each in lent.values() if isinstance(each, int)))
             process = start(argv, stdin=inside.stdin, stdout=inside.stdout, stderr=inside.stderr, keep=keep)
             while ours:
                 os.close(ours.pop())
@@ -139,7 +178,8 @@ def build(bwrap: str, policy: Policy, inside: Inside, lending: Lending | None, g
                 group.attach(pid)
             except OSError as error:
                 raise WallError(f"the sandbox ended before its limits were set: {error.strerror}") from None
-        os.write(unblock, b"\n")
+        with suppress(BrokenPipeError):  # it could not be built; its end says so
+            os.write(unblock, b"\n")
         os.close(unblock)
         unblock = -1
     except BaseException:
@@ -160,7 +200,7 @@ def build(bwrap: str, policy: Policy, inside: Inside, lending: Lending | None, g
             os.close(descriptor)
     if process is None:
         raise WallError("bubblewrap was not started")
-    box = Box(process, first, said)
+    box = Box(process, pid, first, said, temporary)
     box.tenant, box.group = tenant, group
     return box
 

@@ -7,7 +7,6 @@ once, the second from then on, and only the second reports forbidden system call
 import os
 import socket
 import sys
-import tempfile
 from collections import OrderedDict
 from functools import cache, partial
 from typing import Final, final
@@ -22,7 +21,7 @@ from metier.sandbox.box import Box, Inside, build
 from metier.sandbox.cgroup import Group, Groups
 from metier.sandbox.guest import confine
 from metier.sandbox.kept import Kept, Pool
-from metier.sandbox.lend import Lending, stage_folder
+from metier.sandbox.lend import Lending, lending
 from metier.sandbox.limits import kernel_limits
 from metier.sandbox.mounts import flatten, is_system, system_files, system_folders
 from metier.sandbox.process import in_starter, in_starter_now
@@ -33,7 +32,7 @@ from metier.sandbox.wall import Code, Ended, Policy, Program, Running, WallError
 PROMISES: Final = frozenset(Guarantee) - {Guarantee.MEMORY_EXACT}
 GUEST: Final = os.path.dirname(confine.__file__)
 REMEMBERED: Final = 256
-_DEVICES: Final = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")
+_DEVICES: Final = ("/dev/null", "/dev/urandom")
 _OURS: Final = 8
 """Processes of our own in a control group: bubblewrap's, the supervisor and its threads."""
 
@@ -46,7 +45,6 @@ class Bubblewrap:
         self._groups = groups
         self._bwrap = bwrap_line.find()
         self._lending: Lending | None = None
-        self._stage = ""
         self._missing: tuple[Missing, ...] | None = None
         self._pool = Pool(self._raise)
         self._straight: set[Box] = set()
@@ -90,11 +88,7 @@ class Bubblewrap:
         for box in tuple(self._straight):
             await self.put_away(box)
         if self._lending is not None:
-            self._lending.close()
-            self._lending = None
-        if self._stage:
-            os.rmdir(self._stage)
-            self._stage = ""
+            await in_starter(self._lending.rest)
 
     async def put_away(self, box: Box) -> None:
         """End a box and take back what was lent to it."""
@@ -155,8 +149,7 @@ class Bubblewrap:
         if self._bwrap is None:
             raise WallError("bubblewrap is not installed")
         if self._lending is None and os.geteuid() == 0:
-            self._stage = tempfile.mkdtemp(prefix="metier-stage-", dir=stage_folder())
-            self._lending = Lending(self._bwrap, self._stage)
+            self._lending = lending(self._bwrap)
         return build(self._bwrap, policy, inside, self._lending, group)
 
     def _used_before(self, policy: Policy) -> bool:
@@ -228,7 +221,6 @@ class _Straight:
     def __init__(self, wall: Bubblewrap, box: Box) -> None:
         self._wall = wall
         self._box = box
-        self.own_disks: list[int] = []
         self.shared_folders: list[str] = []
         self.proxy: socket.socket | None = None
 
@@ -240,12 +232,17 @@ class _Straight:
         await self._box.end()
         return await self._ended("killed")
 
+    def own_disks(self) -> list[os.statvfs_result]:
+        return self._box.own_disks()
+
+    def strike(self) -> Ended | None:
+        used = self._box.strike()
+        return used and Ended(signal=9, why="killed", cpu_seconds=used[0], memory_bytes=used[1])
+
     async def _ended(self, why: str) -> Ended:
         await self._wall.put_away(self._box)
-        process, code = self._box.process, self._box.exit_code
-        killed = Ended(
-            signal=9, why="killed", cpu_seconds=process.cpu_seconds, memory_bytes=process.memory_bytes
-        )
+        box, code = self._box, self._box.exit_code
+        killed = Ended(signal=9, why="killed", cpu_seconds=box.cpu_seconds, memory_bytes=box.memory_bytes)
         if why == "killed":
             return killed
         if code is None:
@@ -280,7 +277,7 @@ def _setup(policy: Policy, temporary: str, python: bool) -> Setup:
         read=["/proc", "/dev", *system_files(policy.network)],
         execute=[*folders, *paths],
         write=[*_DEVICES, *(place.path for place in places if place.writable)],
-        temporary=[temporary, bwrap_line.SHARED_MEMORY],
+        temporary=[temporary],
         limits=kernel_limits(policy),
         sockets="inet" if policy.network else "none",
         python=python,

@@ -13,8 +13,8 @@ from metier.sandbox.wall import WallError
 
 WHERE: Final = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap", "/run/current-system/sw/bin/bwrap")
 TEMPORARY: Final = ("/tmp", "/var/tmp", "/run/tmp")  # noqa: S108  inside, and empty at every start
-SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108  likewise
-DEVICES: Final = ("zero", "null", "full", "random", "urandom")
+SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108  another name for the temporary folder: one size, one thing to empty
+DEVICES: Final = ("zero", "null", "urandom")
 INSIDE_ID: Final = "1000"
 
 _WALLS: Final = (
@@ -24,7 +24,6 @@ _WALLS: Final = (
     "--unshare-net",
     "--unshare-uts",
     "--unshare-cgroup-try",
-    "--disable-userns",
     "--uid",
     INSIDE_ID,
     "--gid",
@@ -47,30 +46,32 @@ def find() -> str | None:
 def line(
     bwrap: str,
     *,
-    places: Sequence[tuple[Place, int]],
+    places: Sequence[tuple[Place, int | str]],
     temporary: str,
     temporary_bytes: int,
     environment: Mapping[str, str],
     cwd: str,
     command: Sequence[str],
-    zero: bool = False,
+    supervised: bool = False,
     network: bool = False,
     extra: Sequence[str] = (),
 ) -> list[str]:
-    """The whole line. Each place comes with the descriptor it is bound from; `command` is out of reach of options.
+    """The whole line. Each place comes with what it is bound from, a descriptor, or a path of our own that nobody can
+    swap; `command` is out of reach of options.
 
-    `zero` only where something else keeps the zero device from being written: mapped, it is memory nobody counts.
+    `supervised` is whether a supervisor restricts every run further: only then is there a zero device, which mapped
+    for writing is memory nobody counts. It also takes time to forbid user namespaces twice: the filter does it.
     """
-    argv = [bwrap, *_WALLS, *extra]
+    argv = [bwrap, *_WALLS, *(("--disable-userns",) if supervised else ()), *extra]
     for name, value in environment.items():
         argv += ["--setenv", name, value]
     argv += _machine(network)
     size = str(temporary_bytes)
-    argv += ["--proc", "/proc", *_devices(zero)]
-    argv += ["--size", size, "--tmpfs", SHARED_MEMORY]
+    argv += ["--proc", "/proc", *_devices(supervised), "--symlink", temporary, SHARED_MEMORY]
     argv += ["--size", size, "--perms", "0700", "--tmpfs", temporary]
-    for place, descriptor in places:
-        argv += ["--bind-fd" if place.writable else "--ro-bind-fd", str(descriptor), place.path]
+    for place, source in places:
+        option = "--bind" if place.writable else "--ro-bind"
+        argv += [option if isinstance(source, str) else f"{option}-fd", str(source), place.path]
     argv += ["--remount-ro", "/", "--chdir", cwd or temporary, "--", *command]
     return argv
 
@@ -90,6 +91,7 @@ def _devices(zero: bool) -> list[str]:
     argv: list[str] = []
     for name in DEVICES if zero else DEVICES[1:]:
         argv += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
+    argv += ["--symlink", "urandom", "/dev/random"]  # the same to the kernel, and one mount less
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         argv += ["--symlink", f"/proc/self/fd/{number}", f"/dev/{name}"]
     return [*argv, "--symlink", "/proc/self/fd", "/dev/fd"]

@@ -170,6 +170,7 @@ class Group:
         self._processes = 0
         self._killed_before = 0
         self._peak = -1
+        self._events = -1
 
     def limit(self, *, memory_bytes: int, processes: int) -> None:
         """Set the limits; memory that was swapped out counts too."""
@@ -191,32 +192,35 @@ class Group:
     def peak_bytes(self) -> int:
         """The most memory the group had at once since it was made or `reset_peak`. Before Linux 6.12 version 2
         cannot begin anew, and before 5.19 it only tells what is used now."""
-        if self._peak >= 0:
-            return int(os.pread(self._peak, 32, 0))
-        if not self._unified:
-            return int(_read(f"{self._memory}/memory.max_usage_in_bytes"))
-        try:
-            return int(_read(f"{self._memory}/memory.peak"))
-        except FileNotFoundError:
-            return int(_read(f"{self._memory}/memory.current"))
+        if self._peak < 0:
+            self._peak = self._open_peak()
+        return int(os.pread(self._peak, 32, 0))
 
     def reset_peak(self) -> None:
-        if not self._unified:
-            _write(f"{self._memory}/memory.max_usage_in_bytes", "0")
-            return
+        if self._peak < 0:
+            self._peak = self._open_peak()
         with suppress(OSError):
-            # It begins anew only for the descriptor that said so.
-            if self._peak < 0:
-                self._peak = os.open(f"{self._memory}/memory.peak", os.O_RDWR | os.O_CLOEXEC)
-            os.write(self._peak, b"0")
+            # In version 2 it begins anew only for the descriptor that said so.
+            os.pwrite(self._peak, b"0", 0)
 
     def ran_out_of_memory(self) -> bool:
         """Whether a process was killed for want of memory since this was last asked."""
-        file = "memory.events" if self._unified else "memory.oom_control"
-        counts = dict(line.split() for line in _read(f"{self._memory}/{file}").splitlines())
-        killed = int(counts.get("oom_kill", "0"))
+        if self._events < 0:
+            file = "memory.events" if self._unified else "memory.oom_control"
+            self._events = os.open(f"{self._memory}/{file}", os.O_RDONLY | os.O_CLOEXEC)
+        counts = dict(line.split() for line in os.pread(self._events, 4_096, 0).splitlines())
+        killed = int(counts.get(b"oom_kill", b"0"))
         before, self._killed_before = self._killed_before, killed
         return killed > before
+
+    def _open_peak(self) -> int:
+        """Kept open: this is asked after every run."""
+        names = ("memory.peak", "memory.current") if self._unified else ("memory.max_usage_in_bytes",)
+        for name in names:
+            for flags in (os.O_RDWR, os.O_RDONLY):
+                with suppress(OSError):
+                    return os.open(f"{self._memory}/{name}", flags | os.O_CLOEXEC)
+        raise FileNotFoundError(f"{self._memory} does not tell how much memory was used")
 
     def kill(self) -> None:
         """Kill everybody in it, and wait until they are gone or patience ends."""
@@ -232,9 +236,10 @@ class Group:
 
     def remove(self) -> bool:
         """Kill who is left in it and remove it. False: something held it for two seconds; `sweep` will find it."""
-        if self._peak >= 0:
-            os.close(self._peak)
-            self._peak = -1
+        for descriptor in (self._peak, self._events):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._peak = self._events = -1
         self.kill()
         give_up = time.monotonic() + _PATIENCE_SECONDS
         while not all(_removed(folder) for folder in self._folders):

@@ -16,6 +16,7 @@ from typing import Final, final
 
 import anyio
 from anyio import to_thread
+from anyio.abc import TaskGroup
 
 from metier.errors import MetierError
 from metier.model.guarantee import Guarantee
@@ -26,6 +27,8 @@ from metier.sandbox import deno_plan
 from metier.sandbox.deno_plan import NotPossible, Shape, order_of, shape_of
 from metier.sandbox.deno_pool import Engine, Pool
 from metier.sandbox.deno_where import find_engine
+from metier.sandbox.disk import Disk
+from metier.sandbox.follow import Cut, follow
 from metier.sandbox.job_limits import bounded
 from metier.sandbox.protocol import Missing
 from metier.sandbox.wall import Ended, Wall, WallError
@@ -43,12 +46,12 @@ _ENGINE_GAVE_UP: Final = frozenset({signal.SIGTRAP, signal.SIGABRT, signal.SIGIL
 class DenoSandbox:
     """Runs JavaScript and TypeScript behind a wall. Without the engine it promises nothing and starts nothing."""
 
-    name: Final = "deno"
-
-    def __init__(self, wall: Wall, *, cache: str, pool_mb: int = 512) -> None:
+    def __init__(self, wall: Wall, *, cache: str, pool_mb: int = 512, tasks: TaskGroup | None = None) -> None:
         """`cache` is a folder of our own, made when first needed. The engine wants one, and finds it empty and
-        read-only: nothing of a skill is kept there."""
+        read-only: nothing of a skill is kept there. In `tasks` processes are cleared away and started ahead;
+        without it that is done before a run returns."""
         self._wall = wall
+        self._tasks = tasks
         self._engine = find_engine()
         self._cache = os.path.join(os.path.realpath(cache), "engine")
         self._has_cache = False
@@ -56,8 +59,13 @@ class DenoSandbox:
         self._turns = anyio.Semaphore(_AT_ONCE)
         self._in_line = 0
         self._under_way: set[Engine] = set()
+        self._struck: set[Engine] = set()
         self._plain: set[tuple[str, tuple[int, ...]]] = set()
         self._closed = False
+
+    @property
+    def name(self) -> str:
+        return f"deno ({self._wall.name})"
 
     def takes(self, job: Job) -> bool:
         """Whether it is JavaScript or TypeScript."""
@@ -115,7 +123,9 @@ class DenoSandbox:
         self._closed = True
         await self._pool.aclose()
         for engine in tuple(self._under_way):
-            await engine.kill()
+            await engine.kill()  # its run sees that, and clears it away
+        for engine in tuple(self._struck):
+            await self._bury(engine)
 
     async def _run(self, job: Job, limits: Limits, engine_path: str) -> Report:
         began = time.monotonic()
@@ -127,18 +137,54 @@ class DenoSandbox:
         key = secrets.token_hex(16)
         wire = Wire(engine.read_fd, engine.write_fd, key=key, host=job.host, output_bytes=limits.output_bytes)
         said: End | None = None
+
+        async def until() -> Ended:
+            nonlocal said
+            said = await wire.run(order_of(job, limits))
+            return await self._after(said, engine)
+
         try:
-            with anyio.move_on_after(limits.timeout - (time.monotonic() - began)):
-                said = await _hear(wire, engine, job, limits)
-            if _leaves_by_itself(said):
-                with anyio.move_on_after(_OWN_END_SECONDS) as waited:
-                    await engine.wait()
-                if not waited.cancelled_caught:
-                    await self._pool.refill(shape)
+            ended, cut = await follow(
+                engine,
+                until,
+                seconds=max(0.0, limits.timeout - (time.monotonic() - began)),
+                disk=Disk(shape.policy, engine),
+                stop=anyio.Event(),
+                beside=(engine.audit.run,),
+            )
+            engine.audit.finish()
         finally:
-            ended = await engine.end()
-            self._under_way.discard(engine)
-        return _report(job, said, wire, ended, engine, time.monotonic() - began)
+            await self._clear_away(engine, shape)
+        return _report(job, said, cut, wire, ended, engine, time.monotonic() - began)
+
+    async def _after(self, said: End, engine: Engine) -> Ended:
+        """Its last word is said: it goes now, and its corpse may be cleared away later."""
+        if isinstance(said, Broken) and said.problem != "closed":
+            return await engine.kill()
+        struck = None if isinstance(said, Broken) else engine.strike()
+        if struck is not None:
+            return struck
+        with anyio.move_on_after(_OWN_END_SECONDS):
+            return await engine.wait()
+        return await engine.kill()
+
+    async def _clear_away(self, engine: Engine, shape: Shape) -> None:
+        self._under_way.discard(engine)
+        self._struck.add(engine)
+
+        async def clear() -> None:
+            await self._bury(engine)
+            await self._pool.refill(shape)
+
+        if self._tasks is None or self._closed:
+            await clear()
+        else:
+            self._tasks.start_soon(clear)
+
+    async def _bury(self, engine: Engine) -> None:
+        with anyio.CancelScope(shield=True):
+            await engine.end()
+            self._struck.discard(engine)
 
     async def _shape(self, job: Job, limits: Limits, engine_path: str) -> Shape | NotPossible:
         if not self._has_cache:
@@ -153,21 +199,10 @@ class DenoSandbox:
         return problem or shape
 
 
-async def _hear(wire: Wire, engine: Engine, job: Job, limits: Limits) -> End:
-    said: End = Broken(problem="closed", detail="")
-    async with anyio.create_task_group() as group:
-        group.start_soon(engine.audit.run)
-        said = await wire.run(order_of(job, limits))
-        group.cancel_scope.cancel()
-    return said
-
-
-def _leaves_by_itself(said: End | None) -> bool:
-    return isinstance(said, Returned | Raised) or (isinstance(said, Broken) and said.problem == "closed")
-
-
-def _report(job: Job, said: End | None, wire: Wire, ended: Ended, engine: Engine, seconds: float) -> Report:
-    ending, fault = _ending(said, ended, engine)
+def _report(
+    job: Job, said: End | None, cut: Cut, wire: Wire, ended: Ended, engine: Engine, seconds: float
+) -> Report:
+    ending, fault = (cut, None) if cut else _ending(said, ended, engine)
     size = said.size if isinstance(said, Returned) else 0
     return Report(
         ending=ending,
@@ -192,7 +227,7 @@ def _report(job: Job, said: End | None, wire: Wire, ended: Ended, engine: Engine
 def _ending(said: End | None, ended: Ended, engine: Engine) -> tuple[Ending, Fault | None]:
     match said:
         case None:
-            return "timed_out", None
+            return "no_result", None
         case Returned():
             return "returned", None
         case Raised(fault=fault):

@@ -52,7 +52,6 @@ class Shape(Struct, frozen=True, kw_only=True):
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
-    supervised: bool = False
     exact_memory: bool = False
 
     @property
@@ -114,7 +113,6 @@ def shape_of(job: Job, limits: Limits, *, engine: str, cache: str) -> Shape | No
         reads=tuple(path for path in reads if path),
         writes=writes,
         variables=tuple(sorted(job.environment)),
-        supervised=Guarantee.VIOLATIONS_SEEN in job.needs,
         exact_memory=Guarantee.MEMORY_EXACT in job.needs,
     )
     for path in (*shape.reads, *shape.writes):

@@ -9,6 +9,7 @@ import os
 import select
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, final
 
@@ -44,6 +45,23 @@ class Engine:
         look.register(self.read_fd, select.POLLIN)
         return not look.poll(0) and time.monotonic() - self.since < _OLDEST_SECONDS
 
+    def own_disks(self) -> Sequence[os.statvfs_result]:
+        return self._running.own_disks()
+
+    @property
+    def shared_folders(self) -> list[str]:
+        return self._running.shared_folders
+
+    @property
+    def proxy(self) -> None:
+        """It has no network of its own; the bridge is its way out."""
+        return
+
+    def strike(self) -> Ended | None:
+        """End it without waiting. `end` must follow."""
+        self._ended = self._ended or self._running.strike()
+        return self._ended
+
     async def wait(self) -> Ended:
         """Until it has ended by itself."""
         if self._ended is None:
@@ -62,9 +80,12 @@ class Engine:
 
     async def end(self) -> Ended:
         """Nothing of it is left after this. May be called twice, and is not cancelled halfway."""
-        ended = await self.kill()
+        ended = self._ended
+        with anyio.CancelScope(shield=True):
+            last = await self._running.kill()
+            self._ended = ended = ended or last
         self._close()
-        return ended
+        return ended or Ended(why="killed")
 
     def _close(self) -> None:
         if self._open:
@@ -87,7 +108,6 @@ async def start(wall: Wall, shape: Shape, *, ahead: bool = False) -> Engine:
         stdin=their_input,
         stdout=their_output,
         stderr=audit.theirs,
-        supervised=shape.supervised,
         exact_memory=shape.exact_memory,
     )
     try:

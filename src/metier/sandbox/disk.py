@@ -6,7 +6,6 @@ what in the granted folders is newer than the run. Whoever else writes to the sa
 """
 
 import os
-import stat
 import time
 from collections.abc import Iterator
 from typing import Final, final
@@ -33,18 +32,13 @@ class Disk:
         bytes_most: int = BYTES_MOST,
         files_most: int = FILES_MOST,
     ) -> None:
-        # Copies: the run may end, and its folders with it, while we look.
-        self._own = [os.dup(folder) for folder in running.own_disks]
+        self._own = running.own_disks
         granted = [place.path for place in policy.places if place.writable]
         self._folders = [*granted, *running.shared_folders]
         self._bytes_most = bytes_most
         self._files_most = files_most
         self._began_ns = time.time_ns()
         self._used = self._now()
-
-    def close(self) -> None:
-        while self._own:
-            os.close(self._own.pop())
 
     async def until_full(self) -> None:
         """Returns when the run has written more than it may."""
@@ -53,7 +47,7 @@ class Disk:
 
     async def is_full(self) -> bool:
         """Whether it has. Ask once more when it has ended: a quick one may have come and gone between two looks."""
-        if any(_files(os.fstatvfs(folder)) > self._files_most for folder in self._own):
+        if any(_files(state) > self._files_most for state in self._own()):
             return True
         return self._suspicious() and await to_thread.run_sync(self._wrote_too_much)
 
@@ -85,13 +79,13 @@ class Disk:
 
     def _newer(self) -> Iterator[os.stat_result]:
         for folder in self._folders:
-            for _, _, names, descriptor in os.fwalk(folder, onerror=None):
-                for name in names:
+            for _, folders, names, descriptor in os.fwalk(folder, onerror=None):
+                for name in (*folders, *names):
                     try:
                         found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
                     except OSError:
                         continue
-                    if stat.S_ISREG(found.st_mode) and found.st_ctime_ns >= self._began_ns:
+                    if found.st_ctime_ns >= self._began_ns:
                         yield found
 
 

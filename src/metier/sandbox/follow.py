@@ -1,12 +1,15 @@
 """Stays with a run until it is over: its time, its disk, its caller's patience."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import anyio
 
 from metier.sandbox.disk import Disk
 from metier.sandbox.wall import Ended, Running, WallError
+
+QUICK_SECONDS: Final = 0.005
+"""A run that is over by then needs nobody to look after it; its output has room in the pipes."""
 
 Cut: TypeAlias = Literal["", "timed_out", "out_of_disk", "stopped"]
 
@@ -18,12 +21,14 @@ async def follow(
     seconds: float,
     disk: Disk,
     stop: anyio.Event,
+    resumable: bool = False,
     beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
 ) -> tuple[Ended, Cut]:
-    """Wait for `until`, which ends when the run does, with `beside` going on meanwhile.
+    """Wait for `until`, which ends when the run does, with `beside` going on meanwhile, from a moment later on.
+    `resumable` is whether `until` may be cancelled and begun again, which saves most runs the company.
 
     A run that is out of time or disk, or that `stop` is set for, is killed, and so is one whose caller went away: nothing of it is left when
-    this returns or is cancelled, and `disk` is closed. The clock is the monotonic one.
+    this returns or is cancelled. The clock is the monotonic one.
 
     Raises:
         WallError: the run never began.
@@ -31,9 +36,15 @@ async def follow(
     cut: Cut = ""
     ended: Ended | None = None
     trouble: WallError | None = None
+    deadline = anyio.current_time() + seconds
     try:
+        if resumable:
+            with anyio.move_on_after(min(QUICK_SECONDS, seconds)):
+                ended = await until()
+            if ended is not None:
+                return ended, "out_of_disk" if await disk.is_full() else ""
         async with anyio.create_task_group() as tasks:
-            with anyio.CancelScope(deadline=anyio.current_time() + seconds) as time_left:
+            with anyio.CancelScope(deadline=deadline) as time_left:
 
                 async def end_it(why: Cut, when: Callable[[], Awaitable[object]]) -> None:
                     nonlocal cut
@@ -41,10 +52,15 @@ async def follow(
                     cut = why
                     time_left.cancel()
 
-                tasks.start_soon(end_it, "out_of_disk", disk.until_full)
-                tasks.start_soon(end_it, "stopped", stop.wait)
-                for each in beside:
-                    tasks.start_soon(each)
+                async def look_after() -> None:
+                    if not resumable:
+                        await anyio.sleep(QUICK_SECONDS)
+                    tasks.start_soon(end_it, "out_of_disk", disk.until_full)
+                    tasks.start_soon(end_it, "stopped", stop.wait)
+                    for each in beside:
+                        tasks.start_soon(each)
+
+                tasks.start_soon(look_after)
                 try:
                     ended = await until()
                 except WallError as error:
@@ -53,7 +69,6 @@ async def follow(
         if ended is not None and not cut and await disk.is_full():
             cut = "out_of_disk"
     finally:
-        disk.close()
         if ended is None and trouble is None:
             with anyio.CancelScope(shield=True):
                 ended = await running.kill()

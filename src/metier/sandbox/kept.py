@@ -9,6 +9,7 @@ import socket
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Final, TypeAlias, final
 
 import anyio
@@ -167,9 +168,13 @@ class Supervised:
         self._under = under
         self._ended: Ended | None = None
         self._back = False
-        self.own_disks: list[int] = [] if kept.shares_disk else kept.supervisor.temporary
         self.shared_folders: list[str] = [kept.temporary] if kept.shares_disk else []
         self.proxy: socket.socket | None = kept.supervisor.proxy
+
+    def own_disks(self) -> list[os.statvfs_result]:
+        if self._kept.shares_disk or self._back:
+            return []
+        return [os.fstatvfs(folder) for folder in self._kept.supervisor.temporary]
 
     async def wait(self) -> Ended:
         try:
@@ -185,6 +190,9 @@ class Supervised:
                 ended = await self._under.kill()
             await self._close(ended)
         return self._ended or ended
+
+    def strike(self) -> Ended | None:
+        return None  # its supervisor goes on to serve others, so it has to be waited for
 
     async def _close(self, ended: Ended) -> Ended:
         if self._ended is None:
@@ -208,8 +216,21 @@ class Supervised:
 
 
 def surroundings(temporary: str) -> dict[str, str]:
-    """The variables every program expects; none of them is the host's."""
-    return {"HOME": temporary, "TMPDIR": temporary, "PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
+    """The variables every program expects; none of them is the host's, but for the time zone."""
+    return {
+        "HOME": temporary,
+        "TMPDIR": temporary,
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "LANG": "C.UTF-8",
+        **_time_zone(),
+    }
+
+
+@cache
+def _time_zone() -> dict[str, str]:
+    """By name: a variable costs nothing, and the file it stands for would be one more mount."""
+    zone = os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2]
+    return {"TZ": zone} if zone else {}
 
 
 def _identity(cwd: str) -> list[int]:

@@ -37,7 +37,7 @@ PROMISES: Final = frozenset(Guarantee) - {
     Guarantee.PROCESSES_HIDDEN,
     Guarantee.MEMORY_EXACT,
 }
-_DEVICES: Final = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")
+_DEVICES: Final = ("/dev/null", "/dev/urandom")
 
 
 @final
@@ -78,9 +78,11 @@ class Landlock:
         return ()
 
     async def start(self, policy: Policy, program: Program) -> Running:
+        _check(policy)
         return await self._pool.start(policy, program)
 
     async def fork(self, policy: Policy, code: Code) -> Running:
+        _check(policy)
         return await self._pool.fork(policy, code)
 
     async def aclose(self) -> None:
@@ -89,7 +91,6 @@ class Landlock:
     async def _raise(self, policy: Policy, python: bool) -> Kept:
         if policy.network:
             raise WallError("without namespaces no run can be given a network of its own")
-        _check(policy)
         temporary = tempfile.mkdtemp(prefix="metier-run-")
         ours, theirs = socket.socketpair()
         group: Group | None = None
@@ -148,6 +149,7 @@ async def _tear_down(process: Process, temporary: str) -> None:
 
 
 def _check(policy: Policy) -> None:
+    """Before every run: there is no mount that would hold on to what a path meant when it was judged."""
     for place in policy.places:
         check_place(place)
         try:
@@ -161,7 +163,7 @@ def _setup(policy: Policy, temporary: str, python: bool) -> Setup:
     limits["RLIMIT_NPROC"] += _tasks_of_ours()
     own = [GUEST, os.path.realpath(sys.base_prefix)]
     return Setup(
-        read=["/dev/zero", *system_files(False)],
+        read=["/dev/zero", "/dev/random", *system_files(False)],
         execute=[*(path for path, _ in system_folders()), *own, *(place.path for place in policy.places)],
         write=[*_DEVICES, *(place.path for place in policy.places if place.writable)],
         temporary=[temporary],

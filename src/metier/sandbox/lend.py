@@ -1,9 +1,9 @@
 """When the host is root, a sandbox is still started as an ordinary user that owns nothing.
 
-The starter thread, and only it, takes a mount namespace of its own, puts the granted folders there as mounts on
-which root's files belong to the sandbox's user (idmapped mounts), becomes that user, and starts the program. What
-the program writes is root's again on the disk. Nothing of this can be seen outside that thread, and a file system
-that cannot be lent like this refuses the run.
+The starter thread, and only it, lives in a mount namespace of its own. For each start it puts the granted folders
+there as mounts on which root's files belong to the sandbox's user (idmapped mounts), becomes that user, starts the
+program, and takes the mounts away again. What the program writes is root's on the disk. Nothing of this can be seen
+outside that thread, and a file system that cannot be lent like this refuses the run.
 """
 
 import ctypes
@@ -14,6 +14,7 @@ import stat
 import struct
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Final, TypeVar, final
 
 from metier.model.job import Place
@@ -27,10 +28,11 @@ FIRST_UID: Final = 1_879_048_192
 
 _UIDS: Final = 4_096
 _SETUID, _SETGID, _SETGROUPS = 117, 119, 116
-_UNSHARE, _SETNS = 272, 308
+_UNSHARE: Final = 272
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
 _NEWNS: Final = 0x20000
-_REC_PRIVATE: Final = 0x4000 | 0x40000
+_REC_SLAVE: Final = 0x4000 | 0x80000
+_DETACH: Final = 2
 _OPEN_TREE_CLONE, _OPEN_TREE_CLOEXEC, _EMPTY_PATH = 1, 0x80000, 0x1000
 _MOVE_MOUNT_F_EMPTY_PATH: Final = 4
 _ATTR_IDMAP: Final = 0x100000
@@ -63,55 +65,59 @@ class Tenant:
 
 @final
 class Lending:
-    """Gives out identities and starts programs under them. All of it runs in the starter thread."""
+    """Gives out identities and starts programs under them. One for the whole program, used in the starter thread."""
 
-    def __init__(self, bwrap: str, stage: str) -> None:
-        """`stage` is an empty folder of ours; nothing is ever put there but in the starter's own namespace."""
+    def __init__(self, bwrap: str) -> None:
         self._bwrap = bwrap
-        self._stage = stage
         self._free: list[Tenant] = []
-        self._made = 0
-        self._home = os.open("/proc/thread-self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+        self._uids = iter(range(FIRST_UID, FIRST_UID + _UIDS))
+        self._given_up: list[int] = []
+        self._slots: set[str] = set()
+        self._stage = _stage_folder()
+        # Mounts of the machine still come in, ours do not go out.
+        _call(_UNSHARE, _NEWNS)
+        _mount(b"none", b"/", None, _REC_SLAVE, None)
+        _mount(b"tmpfs", os.fsencode(self._stage), b"tmpfs", 0, b"mode=0755,size=1m")
 
     def take(self) -> Tenant:
         """An identity nobody else has now."""
         if self._free:
             return self._free.pop()
-        if self._made >= _UIDS:
+        uid = self._given_up.pop() if self._given_up else next(self._uids, None)
+        if uid is None:
             raise WallError("too many sandboxes at once")
-        tenant = Tenant(FIRST_UID + self._made, self._owner_map(FIRST_UID + self._made))
-        self._made += 1
-        return tenant
+        try:
+            return Tenant(uid, self._owner_map(uid))
+        except WallError:
+            self._given_up.append(uid)
+            raise
 
     def give_back(self, tenant: Tenant) -> None:
         """Only once every process of it is gone."""
         self._free.append(tenant)
 
-    def close(self) -> None:
-        for tenant in self._free:
+    def rest(self) -> None:
+        """Let go of what is kept for identities nobody has."""
+        while self._free:
+            tenant = self._free.pop()
             os.close(tenant.owner_map)
-        self._free.clear()
-        os.close(self._home)
+            self._given_up.append(tenant.uid)
 
-    def start_as(self, tenant: Tenant, places: Sequence[Place], begin: Callable[[dict[str, int]], T]) -> T:
-        """Call `begin` as the tenant, with an O_PATH descriptor for each place as it is lent to it."""
-        _call(_UNSHARE, _NEWNS)
+    def start_as(self, tenant: Tenant, places: Sequence[Place], begin: Callable[[dict[str, str]], T]) -> T:
+        """Call `begin` as the tenant, with the path at which each place is lent to it. When it returns, what it started
+        must have a namespace of its own."""
+        lent: dict[str, str] = {}
         try:
-            _mount(b"none", b"/", None, _REC_PRIVATE, None)
-            _mount(b"tmpfs", os.fsencode(self._stage), b"tmpfs", 0, b"mode=0755,size=1m")
-            lent: dict[str, int] = {}
-            try:
-                for number, place in enumerate(places):
-                    lent[place.path] = self._lend(place, f"{self._stage}/{number}", tenant)
-                with _as_user(tenant.uid):
-                    return begin(lent)
-            finally:
-                for descriptor in lent.values():
-                    os.close(descriptor)
+            for number, place in enumerate(places):
+                lent[place.path] = self._lend(place, number, tenant)
+            with _as_user(tenant.uid):
+                return begin(lent)
         finally:
-            _call(_SETNS, self._home, _NEWNS)
+            for path in lent.values():
+                # In our namespace only; and the empty folder stays, for with it the mount would go everywhere.
+                _libc.umount2(os.fsencode(path), _DETACH)
 
-    def _lend(self, place: Place, at: str, tenant: Tenant) -> int:
+    def _lend(self, place: Place, number: int, tenant: Tenant) -> str:
         try:
             source = os.open(place.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError as error:
@@ -126,10 +132,7 @@ class Lending:
         try:
             change = struct.pack("QQQQ", _ATTR_IDMAP, 0, 0, tenant.owner_map)
             _call(_MOUNT_SETATTR, tree, b"", _EMPTY_PATH, change, len(change))
-            if stat.S_ISDIR(found.st_mode):
-                os.mkdir(at, 0o755)
-            else:
-                os.close(os.open(at, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644))
+            at = self._slot(number, folder=stat.S_ISDIR(found.st_mode))
             _call(_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(at), _MOVE_MOUNT_F_EMPTY_PATH)
         except OSError as error:
             raise WallError(
@@ -138,7 +141,17 @@ class Lending:
             ) from None
         finally:
             os.close(tree)
-        return os.open(at, os.O_PATH | os.O_CLOEXEC)
+        return at
+
+    def _slot(self, number: int, *, folder: bool) -> str:
+        path = f"{self._stage}/{'folder' if folder else 'file'}{number}"
+        if path not in self._slots:
+            if folder:
+                os.mkdir(path, 0o755)
+            else:
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644))
+            self._slots.add(path)
+        return path
 
     def _owner_map(self, uid: int) -> int:
         """A user namespace that maps 0 to `uid`. Bubblewrap makes one and waits; it is gone again before we return."""
@@ -176,15 +189,25 @@ class Lending:
                     os.close(each)
 
 
-def stage_folder() -> str:
-    """A folder that every user can pass through; what TMPDIR names may not be one."""
-    for folder in ("/run", "/tmp", "/var/tmp"):  # noqa: S108  only an empty folder of ours is made there
+def _stage_folder() -> str:
+    """An empty folder that every user can pass through. Nothing is ever in it but in our own namespace."""
+    for parent in ("/run", "/tmp", "/var/tmp"):  # noqa: S108  a name that is taken by somebody else is not used
+        path = f"{parent}/metier-stage"
         with suppress(OSError):
-            if os.stat(folder).st_mode & stat.S_IXOTH and os.access(folder, os.W_OK):
-                return folder
+            with suppress(FileExistsError):
+                os.mkdir(path, 0o755)
+            found = os.stat(path, follow_symlinks=False)
+            if stat.S_ISDIR(found.st_mode) and found.st_uid == 0 and os.stat(parent).st_mode & stat.S_IXOTH:
+                return path
     raise WallError(
         "root has no folder in which a sandbox could be set up: /run, /tmp and /var/tmp are closed"
     )
+
+
+@cache
+def lending(bwrap: str) -> Lending:
+    """The one of this program. In the starter thread only."""
+    return Lending(bwrap)
 
 
 def check_same(place: Place, found: os.stat_result) -> None:

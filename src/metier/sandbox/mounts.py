@@ -19,7 +19,7 @@ PIECES: Final = 512
 
 SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 """Programs and libraries of the machine, read-only for everyone."""
-SYSTEM_FILES: Final = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")
+SYSTEM_FILES: Final = ("/etc/ld.so.cache", "/etc/alternatives")
 NETWORK_FILES: Final = (
     "/etc/ssl/certs",
     "/etc/ssl/openssl.cnf",

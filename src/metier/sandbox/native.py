@@ -87,6 +87,7 @@ class NativeSandbox:
                 seconds=job.limits.timeout,
                 disk=Disk(policy, running),
                 stop=way.stop,
+                resumable=running.proxy is None,
                 beside=(out.run, err.run, way.serve),
             )
             out.finish()

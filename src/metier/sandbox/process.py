@@ -12,17 +12,19 @@ import signal
 import subprocess  # noqa: TID251  this is the one place
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final, TypeVar, final
 
 import anyio
-from anyio import to_thread
+from anyio import from_thread
+from anyio.lowlevel import current_token
 
 from metier.sandbox.capture import Capture, Feed
 
 T = TypeVar("T")
 
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
 _lock: Final = threading.Lock()
 _starter: ThreadPoolExecutor | None = None
 
@@ -38,8 +40,10 @@ def _submit(work: Callable[[], T]) -> "Future[T]":
 async def in_starter(work: Callable[[], T]) -> T:
     """Run `work` in the thread that starts processes. It is not cancelled halfway: what it started is returned."""
     future = _submit(work)
+    done, token = anyio.Event(), current_token()
+    future.add_done_callback(lambda _: from_thread.run_sync(done.set, token=token))
     with anyio.CancelScope(shield=True):
-        await to_thread.run_sync(wait, [future])
+        await done.wait()
     return future.result()
 
 
@@ -56,10 +60,6 @@ class Process:
         self._popen = popen
         self.pid: Final = popen.pid
         self._pidfd = os.pidfd_open(popen.pid)
-        self.cpu_seconds = 0.0
-        """Once it has ended: of it and of all it waited for."""
-        self.memory_bytes = 0
-        """Once it has ended: the largest among them."""
 
     def signal(self, number: int = signal.SIGKILL) -> None:
         """Send a signal, unless it has ended."""
@@ -75,14 +75,11 @@ class Process:
 
     def reap(self) -> int:
         """As `wait`, for a process that has ended or is about to; blocks otherwise."""
-        if self._popen.returncode is None:
-            _, status, usage = os.wait4(self.pid, 0)
-            self._popen.returncode = os.waitstatus_to_exitcode(status)
-            self.cpu_seconds = usage.ru_utime + usage.ru_stime
-            self.memory_bytes = usage.ru_maxrss * 1024
+        code = self._popen.wait()
+        if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1
-        return self._popen.returncode
+        return code
 
 
 async def until_ended(pidfd: int) -> None:
@@ -94,6 +91,24 @@ async def until_ended(pidfd: int) -> None:
             await anyio.wait_readable(pidfd)
         except (anyio.BusyResourceError, anyio.ClosedResourceError):
             await anyio.sleep(0.002)
+
+
+def used_by(pid: int) -> tuple[float, int]:
+    """Processor seconds and largest size of a process and all below it that are alive, as far as the kernel tells us."""
+    seconds, largest, todo = 0.0, 0, [pid]
+    while todo:
+        each = todo.pop()
+        with suppress(OSError, ValueError, IndexError):
+            with open(f"/proc/{each}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+            seconds += sum(map(int, fields[11:15])) / _TICKS
+            if fields[0] == b"Z":
+                continue
+            with open(f"/proc/{each}/status", "rb") as file:
+                largest = max(largest, int(file.read().partition(b"VmHWM:")[2].split()[0]) * 1024)
+            with open(f"/proc/{each}/task/{each}/children", "rb") as file:
+                todo += map(int, file.read().split())
+    return seconds, largest
 
 
 def start(

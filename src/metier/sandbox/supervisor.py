@@ -7,6 +7,7 @@ hostile neighbours, and a reply that makes no sense ends it.
 import os
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final, final
 
 import anyio
@@ -111,7 +112,7 @@ class Supervisor:
         """What it says when a run has ended; None when it is gone."""
         try:
             reply = await self._receive()
-        except OSError:
+        except (OSError, anyio.ClosedResourceError):
             reply = None
         if reply is None:
             self.usable = False
@@ -119,15 +120,15 @@ class Supervisor:
 
     async def order_kill(self) -> None:
         self.usable = False
-        try:
+        with suppress(OSError, anyio.ClosedResourceError):
             await self._send(b'{"kill":true}', ())
-        except OSError:
-            return
 
     def close(self) -> None:
         """Let go of it. The caller ends the process."""
         self.usable = False
-        self._control.close()
+        if self._control.fileno() >= 0:
+            anyio.notify_closing(self._control)  # whoever waits for its word learns that none comes
+            self._control.close()
         for descriptor in (*self.temporary, *self._handed):
             os.close(descriptor)
         self.temporary = []
@@ -187,18 +188,25 @@ class Under:
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
         self._ended: Ended | None = None
+        self._waited_for = False
 
     async def wait(self) -> Ended:
         """Raises WallError when it never began."""
         if self._ended is None:
-            self._ended = _read(await self._supervisor.reply())
+            self._waited_for = True
+            try:
+                self._ended = _read(await self._supervisor.reply())
+            finally:
+                self._waited_for = False
         return self._ended
 
     async def kill(self) -> Ended:
         if self._ended is None:
             await self._supervisor.order_kill()
             with anyio.move_on_after(LAST_WORD_SECONDS):
-                self._ended = _read(await self._supervisor.reply())
+                while self._waited_for:  # noqa: ASYNC110  another hears its last word
+                    await anyio.sleep(0.001)
+                await self.wait()
         if self._ended is None:
             self._ended = Ended(signal=9, why="killed")
         return self._ended

@@ -27,7 +27,7 @@ class Turns:
     async def turn(self) -> AsyncGenerator[None]:
         """Raises Full at once when too many wait."""
         if self._free is None:
-            self._free = anyio.Semaphore(self._at_once)
+            self._free = anyio.Semaphore(self._at_once, fast_acquire=True)
         if self._waiting >= WAITING_MOST:
             raise Full(f"{self._at_once} runs are under way and {WAITING_MOST} wait; try again later")
         self._waiting += 1

@@ -10,6 +10,8 @@ from metier.model.job import Event, Place
 from metier.sandbox.protocol import Missing
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from os import statvfs_result
     from socket import socket
 
 
@@ -83,9 +85,8 @@ class Ended(Struct, frozen=True, kw_only=True):
 class Running(Protocol):
     """A program behind a wall."""
 
-    @property
-    def own_disks(self) -> list[int]:
-        """Descriptors of folders that are file systems of its own, to see how full they are. Not to be closed."""
+    def own_disks(self) -> "Sequence[statvfs_result]":
+        """How full the file systems are that only it has; none when it is over."""
         ...
 
     @property
@@ -104,6 +105,11 @@ class Running(Protocol):
 
     async def kill(self) -> Ended:
         """End all of it at once, whatever state it is in. May be called at any time, also twice."""
+        ...
+
+    def strike(self) -> Ended | None:
+        """As `kill`, but without waiting for the corpse, which a `kill` must follow to clear away; what it had used
+        until then. None, and nothing done, where this wall has to wait."""
         ...
 
 

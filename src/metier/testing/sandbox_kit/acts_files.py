@@ -1,5 +1,8 @@
 """Acts of a guest: environment, folders and files. Each function is a program of its own, as in `acts_run`."""
 
+# pyright: basic, reportUnknownMemberType=false
+# Programs for the other side: plain, and not worth a type for every list.
+
 from typing import Any
 
 from metier.testing.sandbox_kit.tries import Tries
@@ -17,7 +20,10 @@ def environment(params: dict[str, Any]) -> Any:
                     seen.append(pid)
         except OSError:
             continue
-    return {"variables": dict(os.environ), "seen": sorted(set(seen))}
+    variables = dict(os.environ)
+    if variables.get("PWD") == os.getcwd():
+        del variables["PWD"]  # it tells nothing new
+    return {"variables": variables, "seen": sorted(set(seen))}
 
 
 def here(params: dict[str, Any]) -> Any:
@@ -71,7 +77,7 @@ def read_outside(params: dict[str, Any]) -> Any:
     with tries("passwords"):
         found(secret if "root:" in open("/etc/passwd").read() else "")  # noqa: SIM115
     with tries("home"):
-        found(secret if os.listdir(params["home"]) else "")
+        found(secret if set(params["names"]) <= set(os.listdir(params["home"])) else "")
     with tries("write"), open(file, "a") as opened:
         opened.write("\n")
     with tries("create"), open(os.path.join(folder, "made"), "w") as opened:
@@ -84,6 +90,7 @@ def read_outside(params: dict[str, Any]) -> Any:
 def exists(params: dict[str, Any]) -> Any:
     """Find out whether something is there, without reading it."""
     import os
+    from contextlib import suppress
 
     tries = Tries()
     with tries("stat"):
@@ -91,11 +98,8 @@ def exists(params: dict[str, Any]) -> Any:
     with tries("access"):
         if not os.access(params["file"], os.F_OK):
             raise FileNotFoundError
-    with tries("error_tells"):
-        try:
-            os.close(os.open(params["file"], os.O_RDONLY))
-        except PermissionError:
-            pass
+    with tries("error_tells"), suppress(PermissionError):
+        os.close(os.open(params["file"], os.O_RDONLY))
     return tries.said()
 
 

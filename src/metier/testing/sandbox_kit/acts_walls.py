@@ -1,5 +1,8 @@
 """Acts of a guest: network, privilege, neighbours. Each function is a program of its own, as in `acts_run`."""
 
+# pyright: basic, reportUnknownMemberType=false
+# Programs for the other side: plain, and not worth a type for every list.
+
 from typing import Any
 
 from metier.testing.sandbox_kit.tries import Tries
@@ -55,7 +58,6 @@ def unix_sockets(params: dict[str, Any]) -> Any:
             with tries(f"{name}_{kind}"), socket.socket(socket.AF_UNIX, number) as made:
                 made.settimeout(1)
                 made.connect(address + ("" if kind == "stream" else ".dgram"))
-                made.send(b"out")
         with tries(f"{name}_by_a_pair"):
             one, two = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
             with one, two:
@@ -121,6 +123,8 @@ def others(params: dict[str, Any]) -> Any:
     """See, signal and trace processes that are not of this run."""
     import ctypes
     import os
+    import resource
+    from contextlib import suppress
 
     tries = Tries()
     libc = ctypes.CDLL(None, use_errno=True)
@@ -128,18 +132,13 @@ def others(params: dict[str, Any]) -> Any:
     for who, pid in params["pids"].items():
         with tries(f"signal_{who}"):
             os.kill(pid, 0)
-        with tries(f"see_{who}"):
-            try:
-                os.kill(pid, 0)
-            except PermissionError:
-                pass  # refused, and yet it told that there is such a process
+        with tries(f"see_{who}"), suppress(PermissionError):  # refused, it still tells that there is one
+            os.kill(pid, 0)
         with tries(f"look_{who}"):
             os.stat(f"/proc/{pid}/status")
         with tries(f"hold_{who}"):
             os.close(os.pidfd_open(pid))
         with tries(f"limit_{who}"):
-            import resource
-
             resource.prlimit(pid, resource.RLIMIT_CORE)
         with tries(f"slow_{who}"):
             os.setpriority(os.PRIO_PROCESS, pid, os.getpriority(os.PRIO_PROCESS, pid))
@@ -222,7 +221,7 @@ def made_code(params: dict[str, Any]) -> Any:
     with tries("by_its_frames"):
         builtins = next(
             each for each in ().__class__.__mro__[1].__subclasses__() if each.__name__ == "_wrap_close"
-        ).__init__.__globals__["__builtins__"]
+        ).__init__.__globals__["__builtins__"]  # pyright: ignore[reportAttributeAccessIssue]
         opened = (builtins if isinstance(builtins, dict) else vars(builtins))["open"]
         if secret not in opened(file).read():
             raise PermissionError

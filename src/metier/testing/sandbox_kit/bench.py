@@ -1,14 +1,16 @@
 """Where a behaviour is tried out: runs an act in the sandbox and bare, and notes what did not hold."""
 
+# ruff: noqa: ASYNC110
+# What happens outside tells nobody, so it is looked at again and again.
+
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, final
+from typing import Any, Final, cast, final
 
 import anyio
 from msgspec import Struct
 
-from metier.model.digest import Json
 from metier.model.guarantee import Guarantee
 from metier.model.job import Job, Place, Report
 from metier.model.permission import PermissionSet
@@ -96,7 +98,13 @@ class Bench:
     # Runs
 
     def job(
-        self, prepared: Prepared, *, limits: Limits | None = None, places: Sequence[Place] = (), **more: Any
+        self,
+        prepared: Prepared,
+        *,
+        limits: Limits | None = None,
+        places: Sequence[Place] = (),
+        permissions: PermissionSet | None = None,
+        **more: Any,
     ) -> Job:
         """A job that needs everything the backend promises."""
         own = (Place(path=self.folder("new")),) if self.backend.always_new else ()
@@ -108,7 +116,7 @@ class Bench:
             bundle=prepared.bundle,
             binaries=prepared.binaries,
             places=tuple(sorted({*prepared.places, *places, *own})),
-            permissions=PermissionSet(),
+            permissions=permissions or PermissionSet(),
             limits=limits or Limits(timeout=10.0),
             needs=self.promises,
             **more,
@@ -117,37 +125,44 @@ class Bench:
     async def run(
         self,
         act: str,
-        params: Mapping[str, Json] | None = None,
+        params: Mapping[str, Any] | None = None,
         *,
         at_load: bool = False,
         host: Host | None = None,
         places: Sequence[Place] = (),
         cwd: str = "",
         environment: Mapping[str, str] | None = None,
+        hosts: Sequence[str] = (),
         **limits: Any,
     ) -> Report:
         """Run an act in the sandbox. Limits by name; ten seconds where none is given."""
         prepared = self.guest.prepare(act, params or {}, self.folder("bundle"), at_load=at_load)
         job = self.job(
             prepared,
-            limits=Limits(**{"timeout": 10.0, **limits}),
+            limits=limits_of(limits),
             places=places,
             cwd=cwd,
             environment=dict(environment or {}),
             host=host,
+            permissions=PermissionSet(hosts=frozenset(hosts)),
         )
         return await self.sandbox.run(job)
 
-    async def value(self, act: str, params: Mapping[str, Json] | None = None, **more: Any) -> Any:
+    async def value(self, act: str, params: Mapping[str, Any] | None = None, **more: Any) -> Any:
         """What an act said in the sandbox; it has to come to its end."""
         report = await self.run(act, params, **more)
         self.need(f"{act} runs", report.ending == "returned", report)
         return self.guest.said(report)
 
+    def said(self, report: Report) -> dict[str, Any]:
+        """What an act said, by name; nothing when it did not get that far."""
+        said = self.guest.said(report)
+        return cast("dict[str, Any]", said) if isinstance(said, dict) else {}
+
     async def bare(
         self,
         act: str,
-        params: Mapping[str, Json] | None = None,
+        params: Mapping[str, Any] | None = None,
         *,
         cwd: str = "",
         seconds: float = 20.0,
@@ -158,28 +173,30 @@ class Bench:
         around = {"PATH": "/usr/bin:/bin", "HOME": cwd, "TMPDIR": cwd, **(environment or {})}
         return await self.guest.bare(act, params or {}, cwd=cwd, seconds=seconds, environment=around)
 
-    async def control(self, act: str, params: Mapping[str, Json], **more: Any) -> Any:
+    async def control(self, act: str, params: Mapping[str, Any], **more: Any) -> Any:
         """What an act says outside; where it cannot even be done there, the behaviour proves nothing."""
         bare = await self.bare(act, params, **more)
         self.need(f"{act} outside", bare.exit_code == 0 and bare.value is not None, bare)
         return bare.value
 
-    async def absent(self, act: str, params: Mapping[str, Json] | None = None) -> bool:
+    async def absent(self, act: str, params: Mapping[str, Any] | None = None) -> bool:
         """Whether the language has no such act. Then it was tried, and refused inside."""
         if act not in self.guest.absent:
             return False
         report = await self.run(act, params)
-        said = self.guest.said(report)
-        did = said.get("did") if isinstance(said, dict) else None
-        refused = did == [] if report.ending == "returned" else report.ending in ("raised", "not_started")
+        refused = (
+            self.said(report).get("did") == []
+            if report.ending == "returned"
+            else report.ending in ("raised", "not_started")
+        )
         self.expect("absent", refused, report)
         return True
 
     async def attack(
         self,
         act: str,
-        inside: Mapping[str, Json],
-        outside: Mapping[str, Json],
+        inside: Mapping[str, Any],
+        outside: Mapping[str, Any],
         *,
         must: Sequence[str],
         **more: Any,
@@ -188,19 +205,18 @@ class Bench:
         await self.attack_outside(act, outside, must=must)
         return await self.attack_inside(act, inside, **more)
 
-    async def attack_outside(self, act: str, params: Mapping[str, Json], *, must: Sequence[str]) -> None:
+    async def attack_outside(self, act: str, params: Mapping[str, Any], *, must: Sequence[str]) -> None:
         if act not in self.guest.absent:
             did = (await self.control(act, params))["did"]
             self.need("control", set(must) <= set(did), f"outside only {did} succeeded")
 
-    async def attack_inside(self, act: str, params: Mapping[str, Json], **more: Any) -> Report:
+    async def attack_inside(self, act: str, params: Mapping[str, Any], **more: Any) -> Report:
         report = await self.run(act, params, **more)
-        said = self.guest.said(report)
         if act in self.guest.absent and report.ending in ("raised", "not_started"):
             return report
-        did = said.get("did") if isinstance(said, dict) else None
-        self.need(f"{act} inside", isinstance(did, list), report)
-        for name in did if isinstance(did, list) else ():
+        did = self.said(report).get("did")
+        self.expect(f"{act} inside", did is not None, report)
+        for name in did or ():
             self.expect(str(name), False, f"{name} succeeded inside")
         return report
 
@@ -208,6 +224,12 @@ class Bench:
         """Within a second nothing more is left than there was."""
         new = await settled(before)
         self.expect(what, not new, "; ".join(new))
+
+
+def limits_of(given: Mapping[str, Any]) -> Limits:
+    """Limits by name; ten seconds where none is given."""
+    every: dict[str, Any] = {"timeout": 10.0, **given}
+    return Limits(**every)
 
 
 async def settled(before: leftovers.Seen, *, seconds: float = 1.0) -> list[str]:

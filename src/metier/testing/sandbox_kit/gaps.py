@@ -2,10 +2,50 @@
 
 from typing import Final
 
+from metier.model.guarantee import Guarantee
 from metier.testing.sandbox_kit.backend import Gap
+
+_NO_NAMESPACES: Final = (
+    Gap(
+        behaviour=38,
+        what=frozenset({"existence"}),
+        reason="Landlock guards what is in a file, not whether there is one",
+        guarantee=Guarantee.EXISTENCE,
+    ),
+    Gap(
+        behaviour=51,
+        what=frozenset({"see", "look", "hold"}),
+        reason="without a process namespace a number tells whether somebody has it",
+        guarantee=Guarantee.PROCESSES_HIDDEN,
+    ),
+    Gap(
+        behaviour=47,
+        what=frozenset(),
+        reason="without a network namespace there is no network of its own to give out",
+        guarantee=Guarantee.NETWORK_BY_GRANT,
+    ),
+)
 
 BUBBLEWRAP_NATIVE: Final[tuple[Gap, ...]] = ()
 BUBBLEWRAP_PYTHON: Final[tuple[Gap, ...]] = ()
-BUBBLEWRAP_STRAIGHT: Final[tuple[Gap, ...]] = ()
-LANDLOCK_NATIVE: Final[tuple[Gap, ...]] = ()
-LANDLOCK_PYTHON: Final[tuple[Gap, ...]] = ()
+BUBBLEWRAP_STRAIGHT: Final = (
+    Gap(
+        behaviour=14,
+        what=frozenset({"together"}),
+        reason="a program that is started straight has no control group",
+        guarantee=Guarantee.MEMORY_EXACT,
+    ),
+    Gap(
+        behaviour=31,
+        what=frozenset({"exit_137", "apart"}),
+        reason="bubblewrap tells a signal as a shell does, so an exit code above 128 reads like one",
+    ),
+    Gap(
+        behaviour=56,
+        what=frozenset({"system_call"}),
+        reason="nobody is there to be told: forbidden system calls are refused, and that is all",
+        guarantee=Guarantee.VIOLATIONS_SEEN,
+    ),
+)
+LANDLOCK_NATIVE: Final = _NO_NAMESPACES
+LANDLOCK_PYTHON: Final = _NO_NAMESPACES

@@ -5,11 +5,10 @@ same, which tries, and everything it tries must be refused.
 """
 
 from collections.abc import Mapping
-from typing import Protocol, final
+from typing import Any, Protocol, final
 
 from msgspec import Struct
 
-from metier.model.digest import Json
 from metier.model.entry import Entry
 from metier.model.job import Place, Report
 
@@ -19,7 +18,7 @@ class Prepared(Struct, frozen=True, kw_only=True):
     """An act as a job wants it."""
 
     entry: Entry
-    arguments: dict[str, Json] = {}
+    arguments: dict[str, Any] = {}
     bundle: str = ""
     binaries: dict[str, str] = {}
     places: tuple[Place, ...] = ()
@@ -29,7 +28,7 @@ class Prepared(Struct, frozen=True, kw_only=True):
 class Bare(Struct, frozen=True, kw_only=True):
     """How an act went outside every sandbox."""
 
-    value: Json = None
+    value: Any = None
     exit_code: int | None = None
     """None: it had to be killed."""
     stdout: bytes = b""
@@ -58,20 +57,18 @@ class Guest(Protocol):
         """How a run may end when it is refused memory: some languages turn that into an error of their own."""
         ...
 
-    def prepare(
-        self, act: str, params: Mapping[str, Json], folder: str, *, at_load: bool = False
-    ) -> Prepared:
+    def prepare(self, act: str, params: Mapping[str, Any], folder: str, *, at_load: bool = False) -> Prepared:
         """The act as a job. `folder` is empty and the guest's own; `at_load` runs it before any function is called."""
         ...
 
-    def said(self, report: Report) -> Json:
+    def said(self, report: Report) -> Any:
         """What the act gave back."""
         ...
 
     async def bare(
         self,
         act: str,
-        params: Mapping[str, Json],
+        params: Mapping[str, Any],
         *,
         cwd: str,
         seconds: float,

@@ -3,11 +3,11 @@
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import anyio
 import msgspec
 
-from metier.model.digest import Json
 from metier.sandbox.capture import Capture
 from metier.sandbox.process import in_starter, start
 from metier.testing.sandbox_kit.guest import Bare
@@ -42,7 +42,7 @@ async def outside(argv: Sequence[str], *, cwd: str, seconds: float, environment:
     return Bare(value=value, exit_code=code, stdout=out.data, stderr=err.data, seconds=taken)
 
 
-def last_line(data: bytes) -> Json:
+def last_line(data: bytes) -> Any:
     """What a program said in JSON at its end; None when it said nothing of the kind."""
     lines = data.splitlines()
     try:

@@ -10,10 +10,9 @@ from typing import Any, Final, final
 
 import msgspec
 
-from metier.model.digest import Json
 from metier.model.entry import Command, InlineCode, PythonHandler
 from metier.model.job import Place, Report
-from metier.testing.sandbox_kit import acts_files, acts_host, acts_run, acts_walls, tries
+from metier.testing.sandbox_kit import acts_files, acts_host, acts_run, acts_walls, leftovers, tries
 from metier.testing.sandbox_kit.guest import Bare, Prepared
 from metier.testing.sandbox_kit.outside import last_line, outside
 
@@ -41,12 +40,13 @@ def source_of(act: str) -> str:
 
 
 def _program(act: str) -> str:
+    """As a program; its first line lets us tell whose it is."""
     ending = f"import json, sys\nsays = {act}(json.loads(sys.argv[1]))\nprint()\nprint(json.dumps(says))\n"
-    return source_of(act) + ending
+    return f"# {leftovers.mark()}\n{source_of(act)}{ending}"
 
 
 async def _outside(
-    act: str, params: Mapping[str, Json], cwd: str, seconds: float, environment: Mapping[str, str]
+    act: str, params: Mapping[str, Any], cwd: str, seconds: float, environment: Mapping[str, str]
 ) -> Bare:
     argv = [PYTHON, "-I", "-S", "-B", "-c", _program(act), msgspec.json.encode(params).decode()]
     return await outside(argv, cwd=cwd, seconds=seconds, environment=environment)
@@ -61,9 +61,7 @@ class PythonGuest:
     bridged: Final = True
     leaves_uncaught: Final = frozenset({"out_of_memory"})
 
-    def prepare(
-        self, act: str, params: Mapping[str, Json], folder: str, *, at_load: bool = False
-    ) -> Prepared:
+    def prepare(self, act: str, params: Mapping[str, Any], folder: str, *, at_load: bool = False) -> Prepared:
         text = source_of(act)
         awaited = inspect.iscoroutinefunction(acts()[act])
         if not at_load:
@@ -76,13 +74,13 @@ class PythonGuest:
             file.write("def main(params, context):\n    return says\n")
         return Prepared(entry=PythonHandler(path="handler.py"), arguments=dict(params), bundle=folder)
 
-    def said(self, report: Report) -> Json:
+    def said(self, report: Report) -> Any:
         return report.value
 
     async def bare(
         self,
         act: str,
-        params: Mapping[str, Json],
+        params: Mapping[str, Any],
         *,
         cwd: str,
         seconds: float,
@@ -103,20 +101,18 @@ class NativeGuest:
     bridged: Final = False
     leaves_uncaught: Final = frozenset({"out_of_memory", "exited", "signalled"})
 
-    def prepare(
-        self, act: str, params: Mapping[str, Json], folder: str, *, at_load: bool = False
-    ) -> Prepared:
+    def prepare(self, act: str, params: Mapping[str, Any], folder: str, *, at_load: bool = False) -> Prepared:
         program = "no_bridge" if act in self.absent else act
         argv = (PYTHON, "-I", "-S", "-B", "-c", _program(program), msgspec.json.encode(params).decode())
         return Prepared(entry=Command(argv=argv), binaries={"python": PYTHON}, places=(Place(path=PREFIX),))
 
-    def said(self, report: Report) -> Json:
+    def said(self, report: Report) -> Any:
         return last_line(report.stdout.encode())
 
     async def bare(
         self,
         act: str,
-        params: Mapping[str, Json],
+        params: Mapping[str, Any],
         *,
         cwd: str,
         seconds: float,

@@ -1,0 +1,250 @@
+"""Attacks on the walls themselves, by case; most are behaviours of the contract kit."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import pytest
+
+from kit_backends import (
+    bubblewrap_native,
+    bubblewrap_python,
+    bubblewrap_straight,
+    landlock_native,
+    landlock_python,
+)
+from metier.model.entry import Command
+from metier.model.job import Place, Report
+from metier.sandbox import bwrap_line
+from metier.sandbox.wall import WallError
+from metier.testing.sandbox_kit.backend import Backend
+from metier.testing.sandbox_kit.bench import Bench
+from metier.testing.sandbox_kit.guest import Prepared
+from metier.testing.sandbox_kit.kit import NUMBERED, verify
+
+Make = Callable[[], Backend]
+walls = pytest.mark.parametrize("make", [bubblewrap_native, bubblewrap_straight, landlock_native])
+languages = pytest.mark.parametrize("make", [bubblewrap_python, landlock_native])
+everywhere = pytest.mark.parametrize(
+    "make", [bubblewrap_native, bubblewrap_python, bubblewrap_straight, landlock_native, landlock_python]
+)
+
+
+def holds(number: int, make: Make, folder: Path) -> None:
+    anyio.run(verify, NUMBERED[number], make(), str(folder))
+
+
+def run(make: Make, folder: Path, argv: tuple[str, ...]) -> Report:
+    """A program of the machine, found as a declared binary is."""
+    program = shutil.which(argv[0], path="/usr/bin:/bin")
+    assert program is not None
+    real = os.path.realpath(program)
+
+    async def body() -> Report:
+        backend = make()
+        opened = backend.open(str(folder))
+        try:
+            bench = Bench(opened.sandbox, backend, str(folder))
+            binaries = {argv[0]: real}
+            return await opened.sandbox.run(bench.job(Prepared(entry=Command(argv=argv), binaries=binaries)))
+        finally:
+            await opened.aclose()
+
+    return anyio.run(body)
+
+
+@everywhere
+def test_lnx_01_no_mount_point_lies_in_a_folder_the_skill_can_write(make: Make, tmp_path: Path) -> None:
+    holds(42, make, tmp_path)
+
+
+def test_lnx_01_the_line_of_bubblewrap_never_has_one_place_below_another_that_is_writable(
+    tmp_path: Path,
+) -> None:
+    from metier.sandbox.mounts import flatten
+
+    inner = tmp_path / "work" / "inner"
+    inner.mkdir(parents=True)
+    (tmp_path / "work" / "file").write_text("x")
+    for outer_writable in (True, False):
+        places = flatten(
+            [
+                Place(path=str(tmp_path / "work"), writable=outer_writable),
+                Place(path=str(inner), writable=not outer_writable),
+            ]
+        )
+        paths = [place.path for place in places]
+        assert not [(a, b) for a in paths for b in paths if a != b and b.startswith(a + "/")], places
+
+
+def test_lnx_01_the_temporary_folder_is_never_above_a_granted_one() -> None:
+    first = bwrap_line.TEMPORARY[0]
+    assert bwrap_line.temporary_for([Place(path=f"{first}/granted")]) != first
+    with pytest.raises(WallError):
+        bwrap_line.temporary_for([Place(path=f"{each}/x") for each in bwrap_line.TEMPORARY])
+
+
+@pytest.mark.parametrize("make", [bubblewrap_native, bubblewrap_python, landlock_native])
+def test_lnx_02_what_is_missing_refuses_the_job_and_is_named(make: Make, tmp_path: Path) -> None:
+    assert make().without
+    holds(1, make, tmp_path)
+
+
+def test_lnx_02_without_bubblewrap_nothing_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bwrap_line, "WHERE", ("/nowhere/bwrap",))
+    report = run(bubblewrap_straight, tmp_path, ("touch", str(tmp_path / "made")))
+    assert report.ending == "not_started"
+    assert report.fault is not None
+    assert "bubblewrap" in report.fault.message
+    assert not (tmp_path / "made").exists()
+
+
+@everywhere
+def test_lnx_02_what_is_promised_is_what_the_kit_proves(make: Make, tmp_path: Path) -> None:
+    holds(2, make, tmp_path)
+
+
+def test_lnx_03_bubblewrap_is_not_taken_from_a_folder_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted = tmp_path / "bwrap"
+    planted.write_text("#!/bin/sh\ntouch planted\n")
+    planted.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ.get('PATH', '')}")
+    monkeypatch.chdir(tmp_path)
+    assert bwrap_line.find() in (None, *bwrap_line.WHERE)
+    planted.chmod(0o777)
+    monkeypatch.setattr(bwrap_line, "WHERE", (str(planted),))
+    assert bwrap_line.find() is None
+
+
+@everywhere
+def test_lnx_04_arguments_never_become_options_of_the_sandbox(make: Make, tmp_path: Path) -> None:
+    holds(4, make, tmp_path)
+
+
+def test_lnx_04_the_line_of_bubblewrap_ends_its_options_before_the_command() -> None:
+    hostile = ("/bin/echo", "--bind", "/", "/", "--", "--share-net")
+    argv = bwrap_line.line(
+        "/usr/bin/bwrap",
+        places=[(Place(path="/srv/granted", writable=True), 7), (Place(path="/srv/read"), 8)],
+        temporary=bwrap_line.TEMPORARY[0],
+        temporary_bytes=1024,
+        environment={"A": "--bind / /"},
+        cwd="/srv/granted",
+        command=hostile,
+    )
+    at = argv.index("--")
+    assert tuple(argv[at + 1 :]) == hostile
+    before = argv[:at]
+    assert before[before.index("--setenv") : before.index("--setenv") + 3] == ["--setenv", "A", "--bind / /"]
+    assert [before[i : i + 3] for i, each in enumerate(before) if each in ("--bind-fd", "--ro-bind-fd")] == [
+        ["--bind-fd", "7", "/srv/granted"],
+        ["--ro-bind-fd", "8", "/srv/read"],
+    ]
+    for wanted in ("--unshare-user", "--unshare-pid", "--unshare-net", "--new-session", "--die-with-parent"):
+        assert wanted in before
+    assert before[-2:] == ["--chdir", "/srv/granted"]
+    assert before[before.index("--cap-drop") + 1] == "ALL"
+
+
+@walls
+def test_lnx_05_no_terminal_is_reachable_even_when_the_host_has_one(make: Make, tmp_path: Path) -> None:
+    holds(52, make, tmp_path)
+
+
+@everywhere
+def test_lnx_06_only_the_standard_descriptors_are_open(make: Make, tmp_path: Path) -> None:
+    holds(43, make, tmp_path)
+
+
+@walls
+def test_lnx_07_the_host_cannot_be_signalled_traced_or_read(make: Make, tmp_path: Path) -> None:
+    holds(51, make, tmp_path)
+
+
+@everywhere
+def test_lnx_08_no_privilege_is_left_and_setuid_programs_gain_none(make: Make, tmp_path: Path) -> None:
+    holds(49, make, tmp_path)
+
+
+@walls
+def test_lnx_09_dangerous_and_unknown_system_calls_are_refused(make: Make, tmp_path: Path) -> None:
+    holds(50, make, tmp_path)
+
+
+@walls
+def test_lnx_10_proc_sys_and_dev_show_nothing_of_the_machine(make: Make, tmp_path: Path) -> None:
+    holds(44, make, tmp_path)
+
+
+@walls
+def test_lnx_11_no_unix_socket_is_reached_by_name_or_by_path(make: Make, tmp_path: Path) -> None:
+    holds(48, make, tmp_path)
+
+
+@walls
+def test_lnx_12_no_network_of_any_family_is_reached(make: Make, tmp_path: Path) -> None:
+    holds(47, make, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("curl", "-sS", "--max-time", "2", "http://127.0.0.1:{port}/"),
+        ("wget", "-T", "2", "-t", "1", "-O", "-", "http://127.0.0.1:{port}/"),
+        ("bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/{port}"),
+        ("bash", "-c", "echo out > /dev/udp/127.0.0.1/{port}"),
+        ("perl", "-MIO::Socket", "-e", "exit(IO::Socket::INET->new('127.0.0.1:{port}') ? 0 : 1)"),
+    ],
+    ids=lambda argv: f"{argv[0]}-{argv[-1][:20]}",
+)
+def test_lnx_12_the_usual_clients_reach_nothing(
+    argv: tuple[str, ...], tmp_path: Path, listen: Callable[..., object]
+) -> None:
+    if shutil.which(argv[0], path="/usr/bin:/bin") is None:
+        pytest.skip(f"{argv[0]} is not on this machine")
+    listener = listen()
+    port = listener.port  # type: ignore[attr-defined]
+    report = run(bubblewrap_straight, tmp_path, tuple(each.format(port=port) for each in argv))
+    assert report.ending == "exited", report
+
+
+@everywhere
+def test_lnx_13_what_is_only_readable_stays_as_it_is(make: Make, tmp_path: Path) -> None:
+    holds(40, make, tmp_path)
+
+
+@everywhere
+def test_lnx_13_mode_owner_and_times_outside_stay_as_they_are(make: Make, tmp_path: Path) -> None:
+    holds(41, make, tmp_path)
+
+
+@pytest.mark.slow
+@languages
+def test_lnx_14_a_host_that_is_killed_leaves_no_guest(make: Make, tmp_path: Path) -> None:
+    holds(25, make, tmp_path)
+
+
+@languages
+def test_lnx_15_a_neighbour_cannot_be_seen_signalled_or_traced(make: Make, tmp_path: Path) -> None:
+    holds(51, make, tmp_path)
+
+
+@languages
+def test_lnx_15_nothing_is_left_for_the_next_run(make: Make, tmp_path: Path) -> None:
+    holds(46, make, tmp_path)
+
+
+@everywhere
+def test_lnx_16_a_work_folder_that_was_replaced_is_refused(make: Make, tmp_path: Path) -> None:
+    holds(37, make, tmp_path)
+
+
+@everywhere
+def test_lnx_18_code_made_at_run_time_meets_the_same_walls(make: Make, tmp_path: Path) -> None:
+    holds(53, make, tmp_path)
