@@ -1,13 +1,18 @@
 """The backends that the contract kit is run on, each as a function, so that another process can open the same."""
 
+import atexit
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import Any
 
 from metier.model.guarantee import Guarantee
 from metier.sandbox import bwrap_line, cgroup
 from metier.sandbox.bubblewrap import Bubblewrap
+from metier.sandbox.deno import DenoSandbox
 from metier.sandbox.guest import confine
 from metier.sandbox.landlock import Landlock
 from metier.sandbox.native import NativeSandbox
@@ -16,8 +21,10 @@ from metier.sandbox.python import PythonSandbox
 from metier.sandbox.wall import Wall
 from metier.testing.sandbox_kit import gaps
 from metier.testing.sandbox_kit.backend import Backend, Opened
+from metier.testing.sandbox_kit.probes_javascript import JavaScriptGuest
 from metier.testing.sandbox_kit.probes_python import NativeGuest, PythonGuest
 
+TEMPORARY = tempfile.gettempdir()
 HERE = os.path.realpath(__file__)
 SUPERVISED = frozenset({Guarantee.VIOLATIONS_SEEN, Guarantee.MEMORY_EXACT})
 
@@ -156,4 +163,38 @@ def landlock_python() -> Backend:
         gaps=gaps.LANDLOCK_PYTHON,
         without=_landlock_lacks(PythonSandbox),
         elsewhere=f"{HERE}:landlock_python",
+    )
+
+
+@cache
+def _engine_cache() -> str:
+    """What the engine keeps, once for all tests of this process."""
+    folder = tempfile.mkdtemp(prefix="kit-deno-", dir=TEMPORARY)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _deno(wall: Wall) -> Sandbox:
+    return DenoSandbox(wall, cache=_engine_cache())
+
+
+def bubblewrap_deno() -> Backend:
+    return Backend(
+        name="Deno behind bubblewrap",
+        open=_bubblewrap(_deno),
+        guest=JavaScriptGuest(),
+        gaps=gaps.BUBBLEWRAP_DENO,
+        without=_bubblewrap_lacks(_deno),
+        elsewhere=f"{HERE}:bubblewrap_deno",
+    )
+
+
+def landlock_deno() -> Backend:
+    return Backend(
+        name="Deno behind Landlock",
+        open=_landlock(_deno),
+        guest=JavaScriptGuest(),
+        gaps=gaps.LANDLOCK_DENO,
+        without=_landlock_lacks(_deno),
+        elsewhere=f"{HERE}:landlock_deno",
     )

@@ -37,7 +37,7 @@ def start(machine: Machine, monkeypatch: pytest.MonkeyPatch, box: Box) -> Start:
     monkeypatch.setenv("HOME", str(machine.home))
     monkeypatch.setenv("TEA_TOKEN", "t0ken")
     monkeypatch.delenv("METIER_HOME", raising=False)
-    monkeypatch.setattr(sandboxes, "make_sandboxes", lambda settings: ((box,), ()))
+    monkeypatch.setattr(sandboxes, "make_sandboxes", lambda settings, tasks=None: ((box,), ()))
     monkeypatch.chdir(machine.project)
     (machine.project / "main.py").write_text(SOURCE, encoding="utf-8")
 
@@ -279,7 +279,7 @@ def test_lnx_02_without_a_sandbox_that_keeps_its_promises_nothing_runs(
     lost = frozenset({Guarantee.CONTENTS})
     why = Missing(what="bubblewrap", why="not found", remedy="apt install bubblewrap", costs=lost)
     weak = Box("weak", promises=EVERYTHING - lost, lacks=(why,))
-    monkeypatch.setattr(sandboxes, "make_sandboxes", lambda settings: ((weak,), ()))
+    monkeypatch.setattr(sandboxes, "make_sandboxes", lambda settings, tasks=None: ((weak,), ()))
     done = start("main.py", status=3)
     assert "Refused (sandbox_unavailable); nothing ran." in done.stderr
     assert "files outside the grants" in done.stderr
@@ -420,3 +420,21 @@ def test_lnx_19_a_forbidden_system_call_is_told_as_a_violation(machine: Machine)
     done = really(machine, "a.py", check=1)
     assert "Failed (violation)" in done.stderr
     assert "ptrace" in done.stderr
+
+
+def test_wasm_17_escape_sequences_of_a_guest_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    text = "\\1b[2J\\1b]0;owned\\07"
+    guest = f"""(module
+      (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+      (memory (export "memory") 1)
+      (data (i32.const 0) "\\10\\00\\00\\00\\13\\00\\00\\00")
+      (data (i32.const 16) "\\22{text}\\22")
+      (func (export "_start")
+        (drop (call $write (i32.const 2) (i32.const 0) (i32.const 1) (i32.const 8)))))"""
+    wasmtime = pytest.importorskip("wasmtime")
+    (machine.project / "loud.wasm").write_bytes(bytes(wasmtime.wat2wasm(guest)))
+    done = machine.metier("run", "loud.wasm", check=None)
+    assert "owned" in done.stdout + done.stderr, "the guest said nothing, so this proves nothing"
+    assert "\x1b" not in done.stdout + done.stderr
+    assert "\x07" not in done.stdout + done.stderr

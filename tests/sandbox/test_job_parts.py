@@ -379,3 +379,7 @@ def test_the_working_folder_counts_only_inside_a_granted_place(data: Path, groun
     assert inside(f"{data}-more", found) == ""
     assert inside(str(data / "out"), found) == ""
     assert inside(None, found) == ""
+
+
+def test_a_tool_that_says_nothing_gets_thirty_seconds_and_a_quarter_of_a_gigabyte() -> None:
+    assert bounded(Limits()) == Limits(timeout=30.0, memory_mb=256, output_bytes=1 << 20, processes=64)

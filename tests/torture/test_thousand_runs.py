@@ -56,7 +56,7 @@ def test_no_run_of_a_storm_outlives_its_limit_by_more_than_a_second(storm: dict[
 
 
 @pytest.mark.parametrize("what", ["processes", "mounts", "temporary", "groups", "descriptors"])
-def test_a_storm_leaves_nothing_behind(storm: dict[str, Any], what: str) -> None:
+def test_rel_17_a_thousand_runs_leave_nothing_behind(storm: dict[str, Any], what: str) -> None:
     assert storm[what] == []
 
 

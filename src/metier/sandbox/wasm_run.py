@@ -210,13 +210,15 @@ class Run:
         config = wasmtime.WasiConfig()
         config.argv = list(work.argv)
         config.env = sorted(work.environment.items())
-        config.stdout_custom = self.out.write
-        config.stderr_custom = self.err.write
+        if isinstance(self._loaded, Composed):
+            config.stdout_custom = self.out.write
+            config.stderr_custom = self.err.write
         if work.stdin:
-            with open(os.memfd_create("stdin", os.MFD_CLOEXEC), "wb") as file:
-                file.write(work.stdin)
-                file.flush()
-                config.stdin_file = f"/proc/self/fd/{file.fileno()}"
+            import ctypes
+            from wasmtime import _bindings as raw
+            vec = raw.wasm_byte_vec_t()
+            raw.wasm_byte_vec_new(vec, len(work.stdin), ctypes.cast(work.stdin, ctypes.POINTER(ctypes.c_ubyte)))
+            raw.wasi_config_set_stdin_bytes(config.ptr(), vec)
         for each in folders.shown if folders else ():
             name = work.names.get(each.guest, each.guest)
             config.preopen_dir(f"/proc/self/fd/{each.descriptor}", name, each.writable)

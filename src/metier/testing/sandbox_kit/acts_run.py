@@ -226,9 +226,7 @@ def recursion(params: dict[str, Any]) -> Any:
 
 def end(params: dict[str, Any]) -> Any:
     """End in the way asked for."""
-    import ctypes
     import os
-    import resource
     import sys
 
     match params["how"]:
@@ -238,12 +236,18 @@ def end(params: dict[str, Any]) -> Any:
             sys.exit(params["code"])
         case "raise":
             raise ValueError(params["text"])
-        case "pointer":
-            ctypes.string_at(1)
         case _:
-            hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
-            resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
-            os.kill(os.getpid(), params["signal"])
+            raise NotImplementedError(params["how"])
+
+
+def crash(params: dict[str, Any]) -> Any:
+    """Die of a signal, with as much of a core file as may be had."""
+    import os
+    import resource
+
+    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+    os.kill(os.getpid(), params["signal"])
 
 
 def daemons(params: dict[str, Any]) -> Any:

@@ -85,8 +85,8 @@ async def a_violation_is_reported_and_an_ordinary_error_is_not(bench: Bench) -> 
         report = await bench.run("ask", {"asks": [["reach", {}]]}, host=host)
         bench.expect(f"{kind}_ending", report.ending == ending, report)
         for noted, which in ((report.violations, "violation"), (report.denials, "denied")):
-            expected = [("host_call", "reach: no")] if kind == which else []
-            bench.expect(f"{kind}_noted", [(each.kind, each.detail) for each in noted] == expected, report)
+            told = [(each.kind, each.detail.endswith(": no")) for each in noted]
+            bench.expect(f"{kind}_noted", told == ([("host_call", True)] if kind == which else []), report)
 
 
 async def _ordinary(bench: Bench) -> None:

@@ -8,7 +8,7 @@ from metier.testing.sandbox_kit import leftovers
 from metier.testing.sandbox_kit.behaviour import behaviour
 from metier.testing.sandbox_kit.bench import Bench
 from metier.testing.sandbox_kit.checks_size import flat, stopped_for_memory
-from metier.testing.sandbox_kit.checks_time import ends_in_time, warm
+from metier.testing.sandbox_kit.checks_time import warm
 
 CAP = 65_536
 
@@ -21,7 +21,11 @@ async def output_is_capped_and_marked_truncated(bench: Bench) -> None:
     report = await bench.run("flood", {"mb": 24}, output_bytes=CAP)
     bench.expect("goes_on", report.ending == "returned", report.ending)
     await _capped(bench, report)
-    await _capped(bench, await ends_in_time(bench, "flood", {"mb": 0}, output_bytes=CAP))
+    endless = await bench.run("flood", {"mb": 0}, timeout=0.5, output_bytes=CAP)
+    # A backend may also lose its patience before the time is up.
+    bench.expect("ended", endless.ending in ("timed_out", "bad_result"), endless.ending)
+    bench.expect("in_time", endless.usage.seconds < 1.5, endless.usage)
+    await _capped(bench, endless)
     await flat(bench, before)
 
 
@@ -74,13 +78,12 @@ async def exit_code_signal_and_limit_are_told_apart(bench: Bench) -> None:
     bench.expect("good", ends["good"].ending == "returned", ends["good"])
     bench.expect("late", ends["late"].ending == "timed_out", ends["late"])
     bench.expect("memory", stopped_for_memory(bench, ends["memory"], 400), ends["memory"])
-    if not await bench.absent("end", {"how": "exit", "code": 3}):
-        for code in (3, 137):
-            report = ends[f"exit {code}"] = await bench.run("end", {"how": "exit", "code": code})
-            bench.expect(f"exit_{code}", report.exit_code == code, report)
+    for code in (3, 137):
+        report = ends[f"exit {code}"] = await bench.run("end", {"how": "exit", "code": code})
+        bench.expect(f"exit_{code}", report.exit_code == code, report)
+    if not await bench.absent("crash", {"signal": int(signal.SIGSEGV)}):
         for number in (signal.SIGSEGV, signal.SIGKILL):
-            report = await bench.run("end", {"how": "signal", "signal": int(number)})
-            ends[f"signal {number}"] = report
+            report = ends[f"signal {number}"] = await bench.run("crash", {"signal": int(number)})
             bench.expect(f"signal_{number}", (report.ending, report.signal) == ("signalled", number), report)
     told = [_told(each) for name, each in ends.items() if name != "memory"]
     bench.expect("apart", len(set(told)) == len(told), told)
@@ -123,10 +126,10 @@ async def only_plain_data_comes_back(bench: Bench) -> None:
         if kind in PLAIN:
             bench.expect(kind, report.value == PLAIN[kind], report)
         else:
-            typed = report.ending in ("bad_result", "raised", "out_of_memory") or (
-                report.ending == "stopped" and kind == "patched"
-            )
-            bench.expect(kind, typed and report.value is None, report)
+            typed = report.ending in ("bad_result", "raised", "out_of_memory") and report.value is None
+            # Who changes the tools that results are made with may fail in its own way, or not be able to.
+            own = kind == "patched" and (report.ending == "stopped" or report.value == "patched")
+            bench.expect(kind, typed or own, report)
         bench.expect("apart", "ran in the host" not in str(report.value), report)
 
 

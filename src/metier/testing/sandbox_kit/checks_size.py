@@ -52,7 +52,7 @@ async def memory_outside_the_script_heap_is_counted(bench: Bench) -> None:
 
 async def one_huge_allocation_fails_at_once(bench: Bench) -> None:
     report = await bench.attack(
-        "huge", {"text": True}, {"text": False}, must=("eight_gigabytes", "one_terabyte"), timeout=5.0
+        "huge", {"text": True}, {"text": False}, must=("eight_gigabytes",), timeout=5.0
     )
     bench.expect("at_once", report.usage.seconds < 3, report.usage)
 
@@ -103,7 +103,8 @@ async def filling_the_disk_stays_inside(bench: Bench) -> None:
         for kind, most in (("large", 40), ("small", 60), ("sparse", 1)):
             params = {"folder": folder, "kind": kind, "most": most, "mb": 64}
             # A slow disk does not take that many files in the time of an ordinary test, and that too is a bound.
-            report = await bench.run("fill", params, places=places, timeout=float(bench.times(3, 250)))
+            few = 3 if kind == "small" else 10
+            report = await bench.run("fill", params, places=places, timeout=float(bench.times(few, 250)))
             full = report.ending == "returned" and bench.said(report).get("made") == most
             late = report.ending == "timed_out" and (kind != "small" or bench.times(0, 1) == 1)
             bench.expect(f"{name}_{kind}", not full and not late, report)
@@ -138,14 +139,14 @@ async def deep_recursion_ends_the_job_and_not_the_host(bench: Bench) -> None:
 
 async def a_crash_leaves_no_core_file(bench: Bench) -> None:
     work = bench.folder("work")
-    crash: dict[str, Any] = {"how": "signal", "signal": int(signal.SIGABRT)}
-    if await bench.absent("end", crash):
+    crash: dict[str, Any] = {"signal": int(signal.SIGABRT)}
+    if await bench.absent("crash", crash):
         return
-    control = await bench.bare("end", crash, cwd=bench.folder("control"))
+    control = await bench.bare("crash", crash, cwd=bench.folder("control"))
     bench.need("control", control.exit_code == -signal.SIGABRT, control)
     places = (Place(path=work, writable=True),)
     for number in (signal.SIGABRT, signal.SIGSEGV, signal.SIGQUIT):
-        report = await bench.run("end", {"how": "signal", "signal": int(number)}, places=places, cwd=work)
+        report = await bench.run("crash", {"signal": int(number)}, places=places, cwd=work)
         bench.expect("crashed", report.signal == number, report)
         bench.expect("no_core", os.listdir(work) == [], os.listdir(work))
 

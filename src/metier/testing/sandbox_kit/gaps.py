@@ -49,3 +49,12 @@ BUBBLEWRAP_STRAIGHT: Final = (
 )
 LANDLOCK_NATIVE: Final = _NO_NAMESPACES
 LANDLOCK_PYTHON: Final = _NO_NAMESPACES
+_DENO: Final = (
+    Gap(
+        behaviour=55,
+        what=frozenset({"nothing_more"}),
+        reason="the stack of an error names the guest's own side of the bridge, which the guest can read anyway",
+    ),
+)
+BUBBLEWRAP_DENO: Final = _DENO
+LANDLOCK_DENO: Final = (*_NO_NAMESPACES, *_DENO)

@@ -91,10 +91,9 @@ async def _tried(behaviour: Behaviour, backend: Backend, folder: str) -> tuple[l
 
 
 def _words(failures: BaseExceptionGroup[KitFailure]) -> str:
-    found: list[str] = []
-    for each in failures.exceptions:
-        found.append(_words(each) if isinstance(each, BaseExceptionGroup) else str(each))
-    return "; ".join(found)
+    return "; ".join(
+        _words(each) if isinstance(each, BaseExceptionGroup) else str(each) for each in failures.exceptions
+    )
 
 
 def _judge(behaviour: Behaviour, backend: Backend, broken: Sequence[Broken]) -> None:

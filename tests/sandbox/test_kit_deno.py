@@ -1,0 +1,24 @@
+"""The contract kit on JavaScript, behind either wall."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from kit_backends import bubblewrap_deno, landlock_deno
+from metier.testing.sandbox_kit.behaviour import Behaviour
+from metier.testing.sandbox_kit.kit import BEHAVIOURS, verify
+
+EVERY = [
+    pytest.param(each, id=str(each), marks=[pytest.mark.slow] if each.slow else []) for each in BEHAVIOURS
+]
+
+
+@pytest.mark.parametrize("behaviour", EVERY)
+def test_bubblewrap_deno(behaviour: Behaviour, tmp_path: Path) -> None:
+    anyio.run(verify, behaviour, bubblewrap_deno(), str(tmp_path))
+
+
+@pytest.mark.parametrize("behaviour", EVERY)
+def test_landlock_deno(behaviour: Behaviour, tmp_path: Path) -> None:
+    anyio.run(verify, behaviour, landlock_deno(), str(tmp_path))
