@@ -23,7 +23,7 @@ from metier.sandbox.deno import DenoSandbox
 from metier.sandbox.deno_where import Engine, find_engine
 from metier.sandbox.landlock import Landlock
 from metier.sandbox.protocol import Missing
-from metier.sandbox.wall import Code, Ended, Policy, Program, Running, Wall
+from metier.sandbox.wall import Code, Ended, Look, Policy, Program, Running, Wall
 
 
 class Plain:
@@ -38,8 +38,8 @@ class Plain:
     def strike(self) -> Ended | None:
         return None
 
-    def own_disks(self) -> list[os.statvfs_result]:
-        return []
+    def look(self) -> Look:
+        return Look()
 
     async def wait(self) -> Ended:
         code = await to_thread.run_sync(self.process.wait, abandon_on_cancel=True)

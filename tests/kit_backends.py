@@ -19,10 +19,12 @@ from metier.sandbox.native import NativeSandbox
 from metier.sandbox.protocol import Sandbox
 from metier.sandbox.python import PythonSandbox
 from metier.sandbox.wall import Wall
+from metier.sandbox.wasm import WasmSandbox
 from metier.testing.sandbox_kit import gaps
 from metier.testing.sandbox_kit.backend import Backend, Opened
 from metier.testing.sandbox_kit.probes_javascript import JavaScriptGuest
 from metier.testing.sandbox_kit.probes_python import NativeGuest, PythonGuest
+from metier.testing.sandbox_kit.probes_wasm import WasmGuest
 
 TEMPORARY = tempfile.gettempdir()
 HERE = os.path.realpath(__file__)
@@ -197,4 +199,34 @@ def landlock_deno() -> Backend:
         gaps=gaps.LANDLOCK_DENO,
         without=_landlock_lacks(_deno),
         elsewhere=f"{HERE}:landlock_deno",
+    )
+
+
+class Alone:
+    """A sandbox that needs no wall."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.sandbox = sandbox
+
+    async def aclose(self) -> None:
+        await self.sandbox.aclose()
+
+
+@cache
+def _code_cache() -> str:
+    folder = tempfile.mkdtemp(prefix="kit-wasm-", dir=TEMPORARY)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def wasm() -> Backend:
+    def opened(folder: str) -> Opened:
+        return Alone(WasmSandbox(_code_cache()))
+
+    return Backend(
+        name="WASM",
+        open=opened,
+        guest=WasmGuest(),
+        gaps=gaps.WASM,
+        elsewhere=f"{HERE}:wasm",
     )

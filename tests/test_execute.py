@@ -2,23 +2,29 @@
 
 import os
 import signal
+import sqlite3
+import threading
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, get_args
 
 import anyio
+import anyio.from_thread
 import pytest
+from anyio import to_thread
 from msgspec import structs
 
 from boxes import EVERYTHING, Box
 from machine import Machine, write_skill
-from metier.catalog.bundle import BundleStore, measure
+from metier.catalog.bundle import BundleStore, Snapshot, measure
 from metier.catalog.hold import bind, declared_by, hold
-from metier.execute import Running, Workshop, trial
+from metier.errors import StateError
+from metier.execute import Workshop, trial
 from metier.gate.situation import Situation, look
-from metier.model.call import Call, Principal, Surroundings, ValidCall
+from metier.host.running import Running
+from metier.model.call import ApprovedCall, Call, Principal, Surroundings, ValidCall
 from metier.model.digest import Json
 from metier.model.entry import Command, Entry, HttpRequest, InlineCode, PythonHandler
 from metier.model.guarantee import Guarantee, needed
@@ -81,6 +87,9 @@ class Forge:
         self.running = Running()
         self.sandboxes: list[Box] = [Box()]
         self.tool = tool()
+        self.bind: Callable[[ApprovedCall], bool] = lambda approved: True
+        self.opening = self.bundles.open
+        self.disabling = self.disable
         self.hosts: list[Silent] = []
         self.caps = Limits(timeout=300, memory_mb=4096, processes=512, output_bytes=16_777_216, fuel=10**13)
         self.environ = {"PATH": str(machine.bin), "TOKEN": "t0ken", "OTHER": "private"}
@@ -115,8 +124,9 @@ class Forge:
             recorder=Recorder(AuditLog(self.database), tools=[self.tool.name]),
             workshop=Workshop(
                 sandboxes=lambda: self.sandboxes,
-                snapshot=self.bundles.open,
-                disable=self.disable,
+                snapshot=self.opening,
+                bind=self.bind,
+                disable=self.disabling,
                 host=self.host,
                 ground=Ground(state=state, workspace=f"{state}/workspace", home=str(self.machine.home)),
                 caps=self.caps,
@@ -527,6 +537,160 @@ def test_lnx_19_the_other_runs_of_a_disabled_skill_are_ended_at_once(forge: Forg
     assert forge.running.skills == frozenset()
 
 
+def test_lnx_19_no_run_begins_while_its_skill_is_being_disabled(forge: Forge) -> None:
+    """The violation is seen and not written yet: what is called now must not slip through."""
+    meanwhile: list[Outcome] = []
+
+    async def bad(job: Job) -> Report:
+        return Report(ending="stopped", violations=(MOUNT,))
+
+    def slowly(name: str, call_id: str, why: str) -> None:
+        forge.sandboxes = [Box()]
+        meanwhile.append(anyio.from_thread.run(run, structs.replace(asked(), id="call_2"), house))
+        forge.disable(name, call_id, why)
+
+    forge.disabling = slowly
+    forge.sandboxes = [Box(report=bad)]
+    house = forge.house
+    outcome = forge.call()
+    assert isinstance(outcome, Failed)
+    assert outcome.code == "violation"
+    (second,) = meanwhile
+    assert isinstance(second, Refused), second
+    assert second.code == "skill_disabled"
+    assert "metier skills enable" in second.remedy
+    assert forge.sandboxes[0].jobs == []
+
+
+def test_lnx_19_a_run_that_was_announced_and_had_not_begun_does_not_begin(forge: Forge) -> None:
+    """Between the intent and the run lies the binding of a first use; here the skill is disabled in just that moment."""
+    held = threading.Event()
+    write_skill(forge.machine.skills / "new")
+
+    def bind(approved: ApprovedCall) -> bool:
+        assert held.wait(10)
+        return True
+
+    async def behave(job: Job) -> Report:
+        if job.arguments.get("bad"):
+            return Report(ending="stopped", violations=(MOUNT,))
+        return Report(ending="returned", value="it ran")
+
+    async def main() -> dict[str, Outcome]:
+        ended: dict[str, Outcome] = {}
+        forge.sandboxes = [Box(report=behave)]
+
+        async def one(number: str, house: House, **given: Any) -> None:
+            ended[number] = await run(structs.replace(asked("new", **given), id=number), house)
+
+        async with anyio.create_task_group() as tasks:
+            forge.bind = bind
+            tasks.start_soon(lambda: one("call_1", forge.house))
+            with anyio.fail_after(10):
+                while not forge.events():
+                    await anyio.sleep(0.01)
+            forge.bind = lambda approved: True
+            await one("call_2", forge.house, bad=True)
+            held.set()
+        return ended
+
+    ended = anyio.run(main)
+    assert {number: getattr(each, "code", each) for number, each in ended.items()} == {
+        "call_1": "interrupted",
+        "call_2": "violation",
+    }
+    assert [job.call_id for job in forge.sandboxes[0].jobs] == ["call_2"]
+    assert forge.running.skills == frozenset()
+
+
+def test_lnx_19_a_run_prepared_before_a_violation_does_not_begin_after_it(forge: Forge) -> None:
+    """It was judged while nothing was wrong, and its intent is recorded before the disabling is."""
+    prepared, violated, announced = threading.Event(), threading.Event(), threading.Event()
+
+    def slow_opening(digest: str) -> Snapshot | None:
+        prepared.set()
+        assert violated.wait(10)
+        return forge.bundles.open(digest)
+
+    def slow_disabling(name: str, call_id: str, why: str) -> None:
+        violated.set()
+        assert announced.wait(10)
+        forge.disable(name, call_id, why)
+
+    async def behave(job: Job) -> Report:
+        if job.call_id == "call_2":
+            return Report(ending="stopped", violations=(MOUNT,))
+        return Report(ending="returned", value="it ran")
+
+    async def main() -> dict[str, Outcome]:
+        ended: dict[str, Outcome] = {}
+        forge.sandboxes = [Box(report=behave)]
+
+        async def one(number: str, house: House) -> None:
+            ended[number] = await run(structs.replace(asked(), id=number), house)
+
+        async with anyio.create_task_group() as tasks:
+            forge.opening = slow_opening
+            tasks.start_soon(one, "call_1", forge.house)
+            assert await to_thread.run_sync(prepared.wait, 10)
+            forge.opening, forge.disabling = forge.bundles.open, slow_disabling
+            tasks.start_soon(one, "call_2", forge.house)
+            with anyio.fail_after(10):
+                while not forge.events():
+                    await anyio.sleep(0.01)
+            announced.set()
+        return ended
+
+    ended = anyio.run(main)
+    assert {number: getattr(each, "code", each) for number, each in ended.items()} == {
+        "call_1": "interrupted",
+        "call_2": "violation",
+    }
+    assert [job.call_id for job in forge.sandboxes[0].jobs] == ["call_2"]
+
+
+def test_lnx_19_a_violation_counts_at_once_also_while_the_record_cannot_be_written(forge: Forge) -> None:
+    elsewhere = sqlite3.connect(forge.path, isolation_level=None, check_same_thread=False)
+
+    async def locked(job: Job) -> Report:
+        elsewhere.execute("BEGIN IMMEDIATE")
+        return Report(ending="stopped", violations=(MOUNT,))
+
+    async def main() -> None:
+        forge.sandboxes = [Box(report=locked)]
+        house = forge.house
+        await run(asked(), house)
+        elsewhere.execute("ROLLBACK")
+        assert "tea" not in forge.trust.all().disabled, "else this proves nothing"
+        forge.sandboxes = [Box()]
+        again = await run(structs.replace(asked(), id="call_2"), house)
+        assert isinstance(again, Refused)
+        assert again.code == "skill_disabled"
+        assert forge.sandboxes[0].jobs == []
+        assert forge.running.unsettled
+        await forge.running.settle(forge.disable)
+        assert "tea" in forge.trust.all().disabled
+        assert not forge.running.unsettled
+        assert enable(forge.database, "tea", by="human:test")
+        assert isinstance(await run(structs.replace(asked(), id="call_3"), forge.house), Completed)
+
+    anyio.run(main)
+    elsewhere.close()
+
+
+def test_a_violation_is_told_also_when_disabling_had_to_wait(forge: Forge) -> None:
+    def full(name: str, call_id: str, why: str) -> None:
+        raise StateError("the disk is full", remedy="Free some space")
+
+    forge.disabling = full
+    forge.sandboxes = [Box(report=Report(ending="stopped", violations=(MOUNT,)))]
+    outcome = forge.call()
+    assert isinstance(outcome, Failed)
+    assert outcome.code == "violation"
+    assert outcome.run is not None
+    assert forge.running.unsettled
+
+
 @pytest.mark.parametrize(
     "report",
     [
@@ -568,6 +732,51 @@ def test_a_violation_counts_also_when_the_caller_went_away_meanwhile(forge: Forg
 
     anyio.run(main)
     assert "skill_disabled" in [event for event, _ in forge.events()]
+
+
+@pytest.mark.parametrize("watch", [True, False])
+def test_lnx_19_what_another_process_disables_is_ended_here_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watch: bool
+) -> None:
+    machine = Machine(tmp_path)
+    write_skill(machine.skills / "tea")
+    write_skill(machine.skills / "coffee")
+    monkeypatch.setenv("HOME", str(machine.home))
+    monkeypatch.delenv("METIER_HOME", raising=False)
+
+    async def main() -> None:
+        async with Runtime.open(project=str(machine.project), watch=watch) as runtime:
+            with runtime._running.under("coffee") as coffee, runtime._running.under("tea") as tea:
+                with Database.open(str(machine.state / "state.db")) as elsewhere:
+                    disable(elsewhere, "tea", call_id="call_9", why="mount")
+                with anyio.move_on_after(5):
+                    await anyio.sleep_forever()
+                raise AssertionError("nobody ended it")
+            assert (tea.cancel_called, coffee.cancel_called) == (True, False)
+
+    anyio.run(main)
+
+
+def test_what_could_not_be_written_is_written_as_soon_as_it_can_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(tmp_path)
+    write_skill(machine.skills / "tea")
+    write_skill(machine.skills / "coffee")
+    monkeypatch.setenv("HOME", str(machine.home))
+    monkeypatch.delenv("METIER_HOME", raising=False)
+
+    async def main() -> None:
+        async with Runtime.open(project=str(machine.project), watch=False) as runtime:
+            runtime._running.bar("tea", "call_9", "mount")
+            with anyio.fail_after(5):
+                while runtime._running.unsettled:
+                    await anyio.sleep(0.02)
+            runtime._running.bar("coffee", "call_10", "mount")  # and what is left is written at the end
+
+    anyio.run(main)
+    with Database.open(str(machine.state / "state.db")) as database:
+        assert set(TrustStore(database).all().disabled) == {"tea", "coffee"}
 
 
 def test_what_another_process_disables_is_ended_here_when_it_is_seen(

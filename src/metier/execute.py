@@ -2,27 +2,29 @@
 
 `prepare` finds out, before anything is announced, what would run the call: an operation of ours, or a sandbox that keeps
 every promise the call needs, with the `Job` for it. What cannot be given is refused, and nothing ran. `execute` then runs
-it. A run that did what no skill may ever do disables its skill before its outcome is told, and ends the other runs of it.
+it. A run that did what no skill may ever do bars its skill at that moment, ends the other runs of it, and disables it
+before its outcome is told.
 """
 
 import logging
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, Final, TypeAlias, final
 
-import anyio
 from anyio import to_thread
+from anyio.lowlevel import checkpoint_if_cancelled
 from msgspec import Struct
 from msgspec.structs import asdict
 
 from metier.catalog.bundle import Snapshot
 from metier.errors import MetierError
+from metier.host.running import Disable, Running
 from metier.model.call import ApprovedCall, Call
 from metier.model.digest import Json
 from metier.model.entry import Command, Entry, Operation
 from metier.model.guarantee import Guarantee, needed
 from metier.model.job import Job
-from metier.model.outcome import Completed, Failed, RefusalCode, Refused
+from metier.model.outcome import REMEDIES, Completed, Failed, RefusalCode, Refused
 from metier.model.permission import PermissionSet
 from metier.model.ports import Host, Operations
 from metier.model.skill import Limits
@@ -39,36 +41,8 @@ _log: Final = logging.getLogger("metier.execute")
 
 HostFor: TypeAlias = Callable[[Job], AbstractAsyncContextManager[Host | None]]
 """Who answers what a run asks, for as long as it runs; the job given has no host yet."""
-
-
-@final
-class Running:
-    """The runs under way, by skill, so that they can be ended."""
-
-    def __init__(self) -> None:
-        self._scopes: dict[str, set[anyio.CancelScope]] = {}
-
-    @contextmanager
-    def under(self, skill: str) -> Generator[anyio.CancelScope]:
-        """What happens inside is a run of `skill`."""
-        with anyio.CancelScope() as scope:
-            self._scopes.setdefault(skill, set()).add(scope)
-            try:
-                yield scope
-            finally:
-                self._scopes[skill].discard(scope)
-                if not self._scopes[skill]:
-                    del self._scopes[skill]
-
-    def stop(self, skill: str) -> None:
-        """End every run of `skill`."""
-        for scope in tuple(self._scopes.get(skill, ())) if skill else ():
-            scope.cancel()
-
-    @property
-    def skills(self) -> frozenset[str]:
-        """Those that have a run under way."""
-        return frozenset(self._scopes)
+Ended: TypeAlias = Callable[[Completed | Failed], None]
+"""Takes how a run ended, at the moment it did."""
 
 
 @final
@@ -81,8 +55,7 @@ class Workshop(Struct, frozen=True, kw_only=True):
     """The stored bundle of a digest."""
     bind: Callable[[ApprovedCall], bool] = lambda _approved: False
     """Binds a skill to the bytes of its first use."""
-    disable: Callable[[str, str, str], None] = lambda _skill, _call_id, _why: None
-    """Disables a skill: its name, the call, and why."""
+    disable: Disable = lambda _skill, _call_id, _why: None
     host: HostFor = lambda _job: nullcontext()
     ground: Ground = Ground()
     caps: Limits = CAPS
@@ -96,6 +69,8 @@ class Ready(Struct, frozen=True, kw_only=True):
     """An approved call, and what will run it."""
 
     approved: ApprovedCall
+    mark: int = 0
+    """When it was prepared: a stop of its skill after that ends it, also before it begins."""
     sandbox: Sandbox | None = None
     job: Job | None = None
     """Both None for an operation of ours."""
@@ -103,13 +78,17 @@ class Ready(Struct, frozen=True, kw_only=True):
 
 async def prepare(approved: ApprovedCall, workshop: Workshop) -> Ready | Refused:
     """Find what will run the call, or say why nothing can."""
+    call, skill = approved.authorized.valid.call, _skill(approved)
+    mark = workshop.running.mark(skill)
+    if why := workshop.running.barred(skill):
+        reason = f"skill {skill!r} is disabled: {why}"
+        return _refused(call, "skill_disabled", reason, remedy=REMEDIES["skill_disabled"])
     if isinstance(approved.authorized.valid.tool.entry, Operation):
-        return Ready(approved=approved)
+        return Ready(approved=approved, mark=mark)
     try:
         sandboxes = workshop.sandboxes()  # here and not in the thread: what they keep belongs to this loop
-        return await to_thread.run_sync(_find, approved, workshop, sandboxes)
+        return await to_thread.run_sync(_find, approved, workshop, sandboxes, mark)
     except MetierError as error:
-        call = approved.authorized.valid.call
         return _refused(call, "not_runnable", error.message, remedy=error.remedy)
 
 
@@ -117,9 +96,7 @@ async def execute(ready: Ready, operations: Operations, workshop: Workshop) -> C
     """Run the call. Whatever goes wrong inside is a `Failed`; only a cancellation comes out as an exception."""
     valid = ready.approved.authorized.valid
     try:
-        if ready.sandbox is not None and ready.job is not None:
-            return await _run(ready.approved, ready.sandbox, ready.job, workshop)
-        return await _operate(ready.approved, operations)
+        return await _under_way(ready, operations, workshop)
     except MetierError as error:
         return Failed(call_id=valid.call.id, code="internal", message=str(error))
     except Exception:  # noqa: BLE001  what runs here is not ours to know, and its caller is owed an outcome
@@ -142,6 +119,49 @@ def trial(entry: Entry, *, network: bool = False) -> Job:
     )
 
 
+async def _under_way(ready: Ready, operations: Operations, workshop: Workshop) -> Completed | Failed:
+    """Run it so that it ends when its skill is stopped."""
+    skill, call = _skill(ready.approved), ready.approved.authorized.valid.call
+    outcome: Completed | Failed = Failed(
+        call_id=call.id,
+        code="interrupted",
+        message=f"the skill {skill!r} was disabled, or its trust taken back, meanwhile",
+    )
+
+    def ended(how: Completed | Failed) -> None:
+        # Nothing waits between the report and the bar, so no run of the skill gets in between.
+        nonlocal outcome
+        outcome = how
+        if how.run is not None and how.run.violations:
+            kinds = sorted({each.kind for each in how.run.violations})
+            workshop.running.bar(skill, call.id, f"it tried what no skill may ever do: {', '.join(kinds)}")
+
+    try:
+        with workshop.running.under(skill, ready.mark) as scope:
+            if not scope.cancel_called:
+                await _begin(ready, operations, workshop, ended)
+    finally:
+        await workshop.running.settle(workshop.disable)
+    return outcome
+
+
+async def _begin(ready: Ready, operations: Operations, workshop: Workshop, ended: Ended) -> None:
+    sandbox, job, found = ready.sandbox, ready.job, ready.approved.authorized.bytes
+    if sandbox is None or job is None:
+        ended(await _operate(ready.approved, operations))
+        return
+    first_use = bool(job.skill) and found is not None and found.first_use
+    if first_use and not await to_thread.run_sync(workshop.bind, ready.approved):
+        message = "the skill was bound to other bytes meanwhile"
+        ended(Failed(call_id=job.call_id, code="interrupted", message=message))
+        return
+    async with workshop.host(job) as host:
+        fields: dict[str, Any] = {**asdict(job), "host": host}
+        await checkpoint_if_cancelled()  # stopped meanwhile: not even a moment of it
+        report = await sandbox.run(Job(**fields))
+        ended(outcome_of(job, report, sandbox=sandbox.name))
+
+
 async def _operate(approved: ApprovedCall, operations: Operations) -> Completed | Failed:
     valid = approved.authorized.valid
     entry = valid.tool.entry
@@ -152,36 +172,15 @@ async def _operate(approved: ApprovedCall, operations: Operations) -> Completed 
     return await to_thread.run_sync(function, approved)
 
 
-async def _run(approved: ApprovedCall, sandbox: Sandbox, job: Job, workshop: Workshop) -> Completed | Failed:
-    found = approved.authorized.bytes
-    first_use = bool(job.skill) and found is not None and found.first_use
-    if first_use and not await to_thread.run_sync(workshop.bind, approved):
-        message = "the skill was bound to other bytes meanwhile"
-        return Failed(call_id=job.call_id, code="interrupted", message=message)
-    outcome: Completed | Failed = Failed(
-        call_id=job.call_id, code="interrupted", message=f"the skill {job.skill!r} was disabled while it ran"
-    )
-    with workshop.running.under(job.skill):
-        async with workshop.host(job) as host:
-            fields: dict[str, Any] = {**asdict(job), "host": host}
-            report = await sandbox.run(Job(**fields))
-            outcome = outcome_of(job, report, sandbox=sandbox.name)
-    if job.skill and outcome.run is not None and outcome.run.violations:
-        return await _disabled(job, outcome, workshop)
-    return outcome
+def _skill(approved: ApprovedCall) -> str:
+    """The name of the skill it is a call of; empty for what belongs to none."""
+    skill = approved.authorized.valid.skill
+    return skill.name if skill is not None else ""
 
 
-async def _disabled(job: Job, outcome: Completed | Failed, workshop: Workshop) -> Completed | Failed:
-    """Disable the skill and end its other runs; a caller who goes away does not stop that."""
-    workshop.running.stop(job.skill)
-    kinds = sorted({each.kind for each in outcome.run.violations}) if outcome.run else []
-    with anyio.CancelScope(shield=True):
-        why = f"it tried what no skill may ever do: {', '.join(kinds)}"
-        await to_thread.run_sync(workshop.disable, job.skill, job.call_id, why)
-    return outcome
-
-
-def _find(approved: ApprovedCall, workshop: Workshop, sandboxes: Sequence[Sandbox]) -> Ready | Refused:
+def _find(
+    approved: ApprovedCall, workshop: Workshop, sandboxes: Sequence[Sandbox], mark: int
+) -> Ready | Refused:
     job = _job(approved, workshop)
     if isinstance(job, Refused):
         return job
@@ -189,7 +188,7 @@ def _find(approved: ApprovedCall, workshop: Workshop, sandboxes: Sequence[Sandbo
     if isinstance(sandbox, Unavailable):
         call = approved.authorized.valid.call
         return _refused(call, "sandbox_unavailable", *sandbox.reasons, remedy=sandbox.remedy)
-    return Ready(approved=approved, sandbox=sandbox, job=job)
+    return Ready(approved=approved, mark=mark, sandbox=sandbox, job=job)
 
 
 def _job(approved: ApprovedCall, workshop: Workshop) -> Job | Refused:

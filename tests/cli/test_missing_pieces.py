@@ -145,7 +145,7 @@ def test_without_root_everything_runs_but_for_the_exact_memory_limit(
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     if not os.path.exists(python) or not os.path.realpath(python).endswith(version):
         pytest.skip(f"there is no {python} of version {version} that an ordinary user could run")
-    home = Path("/var/tmp") / f"metier-nobody-{os.getpid()}"  # noqa: S108  pytest's own lies where nobody can go
+    home = Path("/var/tmp") / f"metier-nobody-{os.getpid()}"  # pytest's own lies where nobody can go
     home.mkdir()
     try:
         os.chown(home, 65534, 65534)

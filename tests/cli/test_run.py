@@ -438,3 +438,12 @@ def test_wasm_17_escape_sequences_of_a_guest_do_not_reach_the_terminal(tmp_path:
     assert "owned" in done.stdout + done.stderr, "the guest said nothing, so this proves nothing"
     assert "\x1b" not in done.stdout + done.stderr
     assert "\x07" not in done.stdout + done.stderr
+
+
+def test_no_value_can_move_the_cursor_whatever_its_form(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    (machine.project / "sly.py").write_text("result = {'k\\u009b2J': '\\u009b31m \\u202e evil'}\n")
+    for words in ((), ("--json",)):
+        said = machine.metier("run", "sly.py", *words).stdout
+        assert "evil" in said
+        assert not {"\u009b", "\u202e"} & set(said), words

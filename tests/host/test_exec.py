@@ -1,5 +1,6 @@
 """`exec`: only declared programs, in a sandbox of their own, within the time that is left."""
 
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -202,3 +203,22 @@ def test_a_program_has_only_what_is_left_of_the_time() -> None:
     assert isinstance(answer, NotAnswered)
     assert answer.name == "TimedOut"
     assert runs.jobs == []
+
+
+def test_a_granted_program_that_is_not_installed_is_not_found_and_no_violation() -> None:
+    answer, runs = ask({"argv": ["ical-query"]}, binaries={})
+    assert isinstance(answer, NotAnswered)
+    assert (answer.name, answer.kind) == ("NotFound", "failed")
+    assert "installed" in answer.message
+    assert runs.jobs == []
+
+
+def test_another_name_of_the_very_same_file_is_the_same_program(tmp_path: Path) -> None:
+    real = tmp_path / "real" / "tool"
+    real.parent.mkdir()
+    real.touch()
+    (tmp_path / "link").symlink_to("real")
+    granted = {"binaries": {"ical-query": str(real.resolve())}}
+    answer, runs = ask({"argv": [f"{tmp_path.resolve()}/link/tool", "x"]}, **granted)
+    assert isinstance(answer, Answered)
+    assert [given.entry.argv for given in runs.jobs] == [("ical-query", "x")]

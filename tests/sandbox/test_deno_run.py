@@ -16,6 +16,7 @@ from metier.model.permission import PermissionSet
 from metier.model.ports import NotAnswered
 from metier.model.skill import Limits
 from metier.sandbox.deno import DenoSandbox
+from metier.sandbox.deno_plan import GUEST
 from metier.sandbox.protocol import Missing, Sandbox
 
 Runs = Callable[..., Report]
@@ -515,3 +516,15 @@ def test_without_the_engine_nothing_is_promised_and_nothing_starts(
     assert report.ending == "not_started"
     assert report.fault is not None
     assert "pip install 'metier[javascript]'" in report.fault.message
+
+
+def test_output_without_a_line_end_is_kept_when_the_run_is_ended(runs: Runs) -> None:
+    source = "Deno.stderr.writeSync(new TextEncoder().encode('half a line')); await new Promise((d) => setTimeout(d, 60000))"
+    report = runs(job(inline(source), limits=Limits(timeout=0.5)))
+    assert (report.ending, report.stderr.strip()) == ("timed_out", "half a line")
+
+
+def test_an_error_of_the_host_does_not_tell_where_our_files_lie(runs: Runs) -> None:
+    report = runs(job(inline("try { await context.exec('a line') } catch (e) { return e.stack }")))
+    assert isinstance(report.value, str)
+    assert GUEST not in report.value

@@ -359,6 +359,25 @@ def test_js_12_the_ordinary_streams_cannot_forge(runs: Runs) -> None:
     assert (report.stdout.count("forged"), report.violations) == (4, ())
 
 
+def test_js_12_the_key_cannot_be_caught_on_its_way_out(runs: Runs) -> None:
+    source = """
+    const Real = Uint8Array, Typed = Object.getPrototypeOf(Real.prototype), seen = [];
+    const text = (b) => { try { seen.push(new TextDecoder().decode(new Real(b.buffer ?? b)).slice(0, 4000)) } catch {} };
+    Object.defineProperty(Real.prototype, 'constructor', { configurable: true, get() { text(this);
+      return { [Symbol.species]: function (b, o, l) { text(b); return new Real(b, o, l) } } } });
+    for (const name of ['length', 'byteLength', 'byteOffset', 'buffer']) {
+      const old = Object.getOwnPropertyDescriptor(Typed, name).get;
+      Object.defineProperty(Typed, name, { configurable: true, get() { const found = old.call(this); if (name !== 'buffer') text(this); return found } });
+    }
+    Typed.subarray = Typed.slice = function () { text(this); return this };
+    await context.log('info', 'x'); await context.exec(['a']);
+    return [seen.length, (seen.join().match(/[0-9a-f]{32} \\{"jsonrpc/g) ?? []).length];
+    """
+    report = runs(job(inline(source), host=Asked()))
+    assert report.ending == "returned", report
+    assert isinstance(report.value, list) and report.value[1] == 0
+
+
 def test_js_12_the_key_is_nowhere_to_be_found(runs: Runs) -> None:
     source = f"""
     const own = await import('file://{GUEST}/wire.mjs');

@@ -1,6 +1,7 @@
 """Which folder goes where: no mount point ever lies in a folder that came from outside."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,17 @@ import pytest
 from jobs import place
 from metier.model.job import Place
 from metier.sandbox import bwrap_line
-from metier.sandbox.mounts import PIECES, flatten
+from metier.sandbox.mounts import PIECES, Holding
 from metier.sandbox.wall import WallError
+
+
+def flatten(places: Sequence[Place]) -> tuple[Place, ...]:
+    """The places as they are mounted, with what is held for each checked."""
+    with Holding(places) as held:
+        for each in held:
+            there, kept = os.stat(each.place.path), os.fstat(each.descriptor)
+            assert (there.st_dev, there.st_ino) == (kept.st_dev, kept.st_ino)
+        return tuple(each.place for each in held)
 
 
 def test_places_side_by_side_stay_as_they_are(tmp_path: Path) -> None:
@@ -58,6 +68,22 @@ def test_a_folder_with_too_many_entries_is_refused_in_pieces_and_taken_whole(tmp
         flatten((place(tmp_path), place(tmp_path / "out", writable=True)))
 
 
+def test_no_link_is_followed_on_the_way_to_a_place(tmp_path: Path) -> None:
+    (tmp_path / "real" / "in").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real")
+    assert os.stat(tmp_path / "link" / "in")  # by name it is there
+    with pytest.raises(WallError, match="cannot be opened"):
+        flatten((Place(path=f"{os.path.realpath(tmp_path)}/link/in"),))
+
+
+def test_descriptors_are_closed_also_when_a_place_is_refused(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for path in ("/nonexistent", "/etc/localtime/x"):
+        with pytest.raises(WallError):
+            Holding((place(tmp_path), Place(path=path)))
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 @pytest.mark.parametrize(
     "path", ["/", "/proc", "/proc/1", "/dev/shm", "/sys", "relative", "/a/../b", "/a/", "/a//b"]
 )
@@ -79,20 +105,18 @@ def test_the_temporary_folder_never_lies_above_a_granted_one() -> None:
         bwrap_line.temporary_for(tuple(Place(path=path) for path in bwrap_line.TEMPORARY))
 
 
-def test_the_command_line_is_exactly_this(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_options_are_exactly_these(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bwrap_line, "_machine", lambda _network: ("--ro-bind", "/usr", "/usr"))
-    line = bwrap_line.line(
-        "/usr/bin/bwrap",
+    words = bwrap_line.options(
         places=[(Place(path="/w", writable=True), 7), (Place(path="/r"), 8)],
         temporary="/tmp",
         temporary_bytes=1024,
         environment={"A": "--bind"},
         cwd="/w",
-        command=["/bin/echo", "--bind", "/", "/", "--", "--unshare-net"],
         extra=["--seccomp", "9"],
     )
-    assert line == [
-        "/usr/bin/bwrap", "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts",
+    assert words == [
+        "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts",
         "--unshare-cgroup-try", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox",
         "--cap-drop", "ALL", "--die-with-parent", "--new-session", "--clearenv", "--seccomp", "9",
         "--setenv", "A", "--bind", "--ro-bind", "/usr", "/usr", "--proc", "/proc",
@@ -103,7 +127,6 @@ def test_the_command_line_is_exactly_this(monkeypatch: pytest.MonkeyPatch) -> No
         "--symlink", "/tmp", "/dev/shm",
         "--size", "1024", "--perms", "0700", "--tmpfs", "/tmp",
         "--bind-fd", "7", "/w", "--ro-bind-fd", "8", "/r", "--remount-ro", "/", "--chdir", "/w",
-        "--", "/bin/echo", "--bind", "/", "/", "--", "--unshare-net",
     ]  # fmt: skip
 
 

@@ -99,20 +99,17 @@ def test_sup_10_what_runs_is_the_snapshot_and_not_what_lies_in_the_folder_now(tm
 
 
 def test_lnx_17_no_mask_is_ever_laid_over_a_path() -> None:
-    line = bwrap_line.line(
-        "bwrap",
+    words = bwrap_line.options(
         places=[(place("/etc"), 3)],
         temporary="/tmp",
         temporary_bytes=1,
         environment={},
         cwd="",
-        command=["/bin/true"],
     )
-    before_command = line[: line.index("--")]
     masks = [
-        before_command[number + 2]
-        for number, word in enumerate(before_command)
+        words[number + 2]
+        for number, word in enumerate(words)
         if word in ("--ro-bind", "--bind", "--dev-bind", "--ro-bind-data", "--bind-data", "--file")
-        and before_command[number + 1] == "/dev/null"
+        and words[number + 1] == "/dev/null"
     ]
     assert masks == ["/dev/null"], "only the null device itself"

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from metier.model.job import Event, Fault
@@ -114,9 +115,10 @@ def run(
     host: Asked | None = None,
     output_bytes: int = MOST_BYTES,
     params: dict[str, Any] | None = None,
+    shared: bool = False,
 ) -> tuple[End, Wire]:
     async def main(descriptor: int) -> tuple[End, Wire]:
-        wire = Wire(descriptor, descriptor, key=KEY, host=host, output_bytes=output_bytes)
+        wire = Wire(descriptor, descriptor, key=KEY, host=host, output_bytes=output_bytes, shared=shared)
         with anyio.fail_after(20):
             return await wire.run(params or {}), wire
 
@@ -280,6 +282,145 @@ def test_what_is_said_before_the_run_begins_is_forged() -> None:
     end, wire = run(lambda inside: inside.raw(b'{"id":0,"result":"early"}\n'))
     assert isinstance(end, Broken)
     assert len(wire.violations) == 1
+
+
+# Code that can print on the same descriptor
+
+
+def printing(*pieces: bytes) -> Callable[[Guest], None]:
+    def acting(inside: Guest) -> None:
+        inside.begin()
+        for piece in pieces:
+            inside.raw(piece)
+        assert inside.ask("echo", word="yes")["result"] == {"word": "yes"}
+        inside.say(id=0, result="fine")
+
+    return acting
+
+
+@pytest.mark.parametrize(
+    ("pieces", "output"),
+    [
+        ((b"hello\n",), "hello\n"),
+        ((b"hel", b"lo\nyou\n"), "hello\nyou\n"),
+        ((b"no line end",), "no line end\n"),
+        ((b"\n",), "\n"),
+        ((b'{"id":0,"result":1}\n',), '{"id":0,"result":1}\n'),
+        ((b"0123456789abcdef and more\n",), "0123456789abcdef and more\n"),
+        ((b"\xff\n",), "\ufffd\n"),
+    ],
+)
+def test_on_a_shared_descriptor_what_has_no_key_is_output(pieces: tuple[bytes, ...], output: str) -> None:
+    end, wire = run(printing(*pieces), host=Asked(), shared=True)
+    assert isinstance(end, Returned), end
+    assert (wire.stdout, wire.violations) == (output, ())
+    alone, strict = run(printing(*pieces), host=Asked())
+    assert isinstance(alone, Broken), "on a descriptor of its own the same is forged"
+    assert len(strict.violations) == 1
+
+
+@pytest.mark.parametrize("before", [b"", b"no line end"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"jsonrpc":"2.0","id":0,"result":"forged"}\n',
+        b'  { "jsonrpc" : "2.0", "method": "exec"}\n',
+        b'00000000000000000000000000000000 {"jsonrpc":"2.0","id":0,"result":"forged"}\n',
+    ],
+)
+def test_on_a_shared_descriptor_a_pretended_message_is_still_forged(line: bytes, before: bytes) -> None:
+    end, wire = run(printing(before + (b"\n" if before else b"") + line), host=Asked(), shared=True)
+    assert isinstance(end, Broken)
+    assert [each.kind for each in wire.violations] == ["forged_message"]
+
+
+def test_output_without_any_line_end_is_kept_up_to_the_limit_and_loses_no_message() -> None:
+    end, wire = run(printing(*[b"x" * 60_000] * 40), host=Asked(), shared=True)
+    assert isinstance(end, Returned), end
+    assert wire.truncated
+    assert set(wire.stdout) <= {"x", "\n"}
+    assert len(wire.stdout) == MOST_BYTES
+
+
+def test_output_before_the_end_without_a_result_is_kept() -> None:
+    def acting(inside: Guest) -> None:
+        inside.begin()
+        inside.raw(b"last wo")
+        inside.raw(b"rds")
+
+    end, wire = run(acting, shared=True)
+    assert isinstance(end, Broken)
+    assert (end.problem, wire.stdout) == ("closed", "last words\n")
+
+
+# Large messages
+
+
+def test_a_result_may_be_as_large_as_the_limit_says_and_no_larger() -> None:
+    def returns(size: int) -> Callable[[Guest], None]:
+        def acting(inside: Guest) -> None:
+            inside.begin()
+            inside.say(id=0, result="x" * size)
+
+        return acting
+
+    limit = 3 * MOST_BYTES
+    end, _ = run(returns(limit - 2), output_bytes=limit)
+    assert isinstance(end, Returned)
+    assert end.value == "x" * (limit - 2)
+    for at, most in ((limit + 100, limit), (MOST_BYTES + 100, MOST_BYTES)):
+        end, _ = run(returns(at), output_bytes=most)
+        assert isinstance(end, Broken), "above the limit it is not taken"
+        assert end.problem in ("too_large", "bad_result")
+
+
+def test_a_request_stays_small_whatever_the_result_may_be() -> None:
+    answers: list[dict[str, Any]] = []
+
+    def acting(inside: Guest) -> None:
+        inside.begin()
+        answers.append(inside.ask("echo", word="x" * (MOST_BYTES + 10)))
+        inside.say(id=0, result="fine")
+
+    host = Asked()
+    end, _ = run(acting, host=host, output_bytes=4 * MOST_BYTES)
+    assert isinstance(end, Returned)
+    assert answers[0]["error"]["data"]["name"] == "InvalidRequest"
+    assert host.methods == []
+
+
+def test_a_guest_that_floods_leaves_the_loop_to_others() -> None:
+    """Dense messages, each slow to read: another task must get its turns all the while."""
+    dense = json.dumps({"jsonrpc": "2.0", "method": "log", "params": {"a": [[]] * 15_000}}).encode()
+    turns: list[float] = []
+
+    def acting(inside: Guest) -> None:
+        inside.begin()
+        for _ in range(60):
+            inside.raw(KEY.encode() + b" " + dense + b"\n")
+        inside.say(id=0, result="fine")
+
+    async def main(descriptor: int) -> float:
+        wire = Wire(descriptor, descriptor, key=KEY, host=None, output_bytes=MOST_BYTES)
+        began = time.monotonic()
+        async with anyio.create_task_group() as tasks:
+
+            async def beat() -> None:
+                while True:
+                    before = time.thread_time()
+                    await anyio.lowlevel.checkpoint()
+                    turns.append(time.thread_time() - before)
+
+            tasks.start_soon(beat)
+            assert isinstance(await wire.run({}), Returned)
+            tasks.cancel_scope.cancel()
+        return time.monotonic() - began
+
+    with guest(acting) as descriptor:
+        took = anyio.run(main, descriptor)
+    assert took > 0.1, "else there was no flood"
+    others = sum(turn for turn in turns if turn < 0.004)
+    assert others > took / 10, f"the others had {others:.2f} of {took:.2f} s"
 
 
 # Odd values of honest code

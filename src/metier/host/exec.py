@@ -5,6 +5,7 @@ ends like it. Nothing is handed to a shell. It resolves with what the program pr
 status 0 is an error with what it printed as errors.
 """
 
+import os
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias, final
@@ -46,6 +47,9 @@ class Exec:
             return read
         argv, seconds = read
         name = self._declared(argv[0])
+        if name is None and argv[0] in self._job.permissions.binaries:
+            message = f"{argv[0][:100]!r} is granted, but it is not installed where only root and the operator can write"
+            return NotAnswered(name="NotFound", message=message)
         if name is None:
             return NotAnswered(
                 name="PermissionDenied",
@@ -67,7 +71,10 @@ class Exec:
         }
         if program in granted:
             return program
-        return next((name for name, file in granted.items() if file == program), None)
+        # By another name of the very same file, as `/bin/ls` is where `/bin` is a link; never by how a name ends.
+        plain = program.startswith("/") and os.path.normpath(program) == program
+        file = os.path.realpath(program) if plain else None
+        return next((name for name, real in granted.items() if real == file), None)
 
     def _nested(self, name: str, argv: list[str], seconds: float) -> Job:
         """The call's job with another entry. A program asks nothing of the host and holds no further right."""

@@ -9,17 +9,17 @@ MAX_BYTES: Final = 1_048_576
 MAX_INTEGER: Final = 2**53 - 1
 
 
-def loads(text: str | bytes) -> Json:
-    """Parse strict JSON.
+def loads(text: str | bytes, *, most: int = MAX_BYTES) -> Json:
+    """Parse strict JSON of at most `most` bytes.
 
     Raises:
         ValueError: for bad syntax, bad UTF-8, a key given twice, NaN or infinities, integers beyond ±(2^53-1),
-            lone surrogates, more than 32 levels, or more than 1 MiB. The message says which and where.
+            lone surrogates, more than 32 levels, or more than `most` bytes (1 MiB). The message says which and where.
     """
     import json  # not on the listing path
 
-    if len(text) > MAX_BYTES or (isinstance(text, str) and _size(text) > MAX_BYTES):
-        raise ValueError(f"more than {MAX_BYTES:,} bytes")
+    if len(text) > most or (isinstance(text, str) and _size(text) > most):
+        raise ValueError(f"more than {most:,} bytes")
     if isinstance(text, bytes):
         try:
             text = text.decode("utf-8")
@@ -34,11 +34,11 @@ def loads(text: str | bytes) -> Json:
         raise ValueError(f"more than {MAX_DEPTH} levels deep") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
-    check(value)
+    check(value, most=most)
     return value
 
 
-def check(value: Json) -> None:
+def check(value: Json, *, most: int = MAX_BYTES) -> None:
     """Refuse what no strict reader would have let in, for values that did not come from text.
 
     Raises:
@@ -70,10 +70,8 @@ def check(value: Json) -> None:
                     raise ValueError(f"number {item!r} is beyond ±(2^53-1)")
                 case int() | float():
                     pass
-        if len(below) > MAX_BYTES:
-            raise ValueError(
-                f"more than {MAX_BYTES:,} values"
-            )  # a list that holds itself doubles at every level
+        if len(below) > most:
+            raise ValueError(f"more than {most:,} values")  # a list that holds itself doubles at every level
         level = below
     raise ValueError(f"more than {MAX_DEPTH} levels deep")
 

@@ -8,7 +8,7 @@ import logging
 import os
 import secrets
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from typing import Final, final
 
 import anyio
@@ -25,8 +25,9 @@ from metier.disclosure.prompt import Body, Wanted, prompt
 from metier.disclosure.read_skill import TOOL as READ_SKILL
 from metier.disclosure.schemas import Names, Shape, shaped
 from metier.errors import MetierError
-from metier.execute import Running, Workshop
+from metier.execute import Workshop
 from metier.gate.situation import Situation, look
+from metier.host.running import Running
 from metier.model import strictjson
 from metier.model.call import ApprovedCall, Call, Principal, ValidCall
 from metier.model.digest import Json
@@ -37,6 +38,8 @@ from metier.record.recorder import Recorder
 from metier.runtime.sandboxes import Sandboxes
 from metier.runtime.state import Operations, Seen, State, ground
 
+GUARD_SECONDS: Final = 0.2
+"""How often it is asked, while something runs, whether it still may."""
 _log: Final = logging.getLogger("metier.runtime")
 
 
@@ -142,10 +145,9 @@ class Runtime:
             MetierError: when configuration or state cannot be used; what was loaded before stays.
         """
         seen = self._seen = await to_thread.run_sync(self._state.look)
-        for name in self._running.skills:
-            listed = seen.catalog.get(name)
-            if name in seen.trusts.revoked or (listed is not None and listed.shown == "disabled"):
-                self._running.stop(name)
+        off = {name for name, listed in seen.catalog.by_name.items() if listed.shown == "disabled"}
+        for name in off | seen.trusts.disabled.keys() | seen.trusts.revoked:
+            self._running.stop(name)
 
     async def _run(self, call: Call, problem: str) -> Outcome:
         """One call in a task of its own: a caller who goes away cancels the call, but never its record."""
@@ -201,6 +203,17 @@ class Runtime:
         seen = self._seen
         if await to_thread.run_sync(self._state.is_stale, seen):
             await self.reload()
+
+    async def _guard(self) -> None:
+        """End the runs of what is disabled by whatever process, and write down what could not be written at once."""
+        while True:
+            await anyio.sleep(GUARD_SECONDS)
+            if self._running.unsettled:
+                await self._running.settle(self._state.disable)
+            if self._running.skills:
+                # What cannot be read now is found out by the record of the run's outcome.
+                with suppress(MetierError, OSError):
+                    await self._refresh()
 
     async def _follow(self) -> None:
         async def stale() -> bool:
@@ -266,6 +279,7 @@ async def _opened(
         agent = Principal(id=principal, kind="agent", on_behalf_of=owner(), roles=frozenset({"agent"}))
         async with anyio.create_task_group() as tasks:
             runtime = Runtime(state, seen, agent, tasks)
+            tasks.start_soon(runtime._guard)  # pyright: ignore[reportPrivateUsage]
             if watch:
                 tasks.start_soon(runtime._follow)  # pyright: ignore[reportPrivateUsage]
             try:
@@ -281,6 +295,7 @@ async def _opened(
         if runtime is not None:
             with anyio.CancelScope(shield=True):
                 await runtime._sandboxes.aclose()  # pyright: ignore[reportPrivateUsage]
+                await runtime._running.settle(state.disable)  # pyright: ignore[reportPrivateUsage]
         state.database.close()
 
 

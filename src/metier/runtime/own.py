@@ -15,8 +15,9 @@ from metier.catalog.catalog import Catalog
 from metier.catalog.here import owner
 from metier.catalog.hold import Held
 from metier.config.settings import Settings
-from metier.execute import Running, Workshop
+from metier.execute import Workshop
 from metier.gate.situation import Situation
+from metier.host.running import Running
 from metier.model.call import Bytes, Call, Principal, ValidCall
 from metier.model.digest import Json
 from metier.model.entry import Entry

@@ -5,7 +5,7 @@ import os
 import resource
 import select
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final, final
 
@@ -16,11 +16,11 @@ from metier.model.job import Place
 from metier.sandbox import bwrap_line
 from metier.sandbox.cgroup import Group
 from metier.sandbox.kept import surroundings
-from metier.sandbox.lend import Lending, Tenant, check_same
+from metier.sandbox.lend import Lending, Tenant
 from metier.sandbox.limits import kernel_limits
-from metier.sandbox.mounts import flatten
-from metier.sandbox.process import Process, start, until_ended, used_by
-from metier.sandbox.wall import Policy, WallError
+from metier.sandbox.mounts import Holding
+from metier.sandbox.process import Process, Tree, start, tree, until_ended
+from metier.sandbox.wall import Look, Policy, WallError
 
 BUILD_SECONDS: Final = 10.0
 END_SECONDS: Final = 0.5
@@ -46,20 +46,37 @@ class Inside(Struct, frozen=True, kw_only=True):
 class Box:
     """Made by `build`. Ended by `end`, which may be called at any time and twice."""
 
-    def __init__(self, process: Process, pid: int, first: int, status: int, temporary: str) -> None:
+    def __init__(
+        self, process: Process, pid: int, first: int, status: int, unblock: int, temporary: str
+    ) -> None:
         self.process: Final = process
+        self.pid: Final = pid
+        """Of the first process inside, as we see it."""
+        self._unblock = unblock
         self._temporary = temporary
-        self._pid = pid
         self._first = first
         """The pidfd of the first process inside; when that is gone, all of them are."""
         self._status = status
         self.exit_code: int | None = None
         """What the program ended with, if it ever began."""
         self.tenant: Tenant | None = None
-        self.group: Group | None = None
         self.cpu_seconds = 0.0
         self.memory_bytes = 0
-        """Both as last seen: bubblewrap goes before its first process, so nobody is told when that ends."""
+        self.written = 0
+        """All three as last seen: bubblewrap goes before its first process, so nobody is told when that ends."""
+
+    def go(self, group: Group | None) -> None:
+        """Let its program begin, in `group` where there is one. Raises WallError."""
+        try:
+            if group is not None:
+                group.attach(self.pid)
+            with suppress(BrokenPipeError):  # it could not be built; its end says so
+                os.write(self._unblock, b"\n")
+        except OSError as error:
+            raise WallError(f"the sandbox ended before its limits were set: {error.strerror}") from None
+        finally:
+            os.close(self._unblock)
+            self._unblock = -1
 
     async def wait(self) -> None:
         """Until its program has ended, and everything with it."""
@@ -67,22 +84,24 @@ class Box:
         while True:
             with anyio.move_on_after(pause) as waited:
                 await self.process.wait()
-            self._look()
+            self._see()
             if not waited.cancelled_caught:
                 break
             pause = min(2 * pause, LOOK_SECONDS)
         await self._gone()
 
-    def _look(self) -> None:
-        seconds, largest = used_by(self._pid)
-        self.cpu_seconds = max(self.cpu_seconds, seconds)
-        self.memory_bytes = max(self.memory_bytes, largest)
+    def _see(self) -> Tree:
+        seen = tree(self.pid, ours=1)
+        self.cpu_seconds = max(self.cpu_seconds, seen.seconds)
+        self.memory_bytes = max(self.memory_bytes, seen.largest)
+        self.written = max(self.written, seen.written)
+        return seen
 
     async def end(self) -> None:
         """From inside out: when its first process goes, all go with it, and bubblewrap is there to reap that one."""
         with anyio.CancelScope(shield=True):
             if self._first >= 0:
-                self._look()
+                self._see()
                 with suppress(ProcessLookupError):
                     signal.pidfd_send_signal(self._first, signal.SIGKILL)
             with anyio.move_on_after(END_SECONDS):
@@ -91,25 +110,31 @@ class Box:
             await self.process.wait()
             await self._gone()
 
-    def own_disks(self) -> list[os.statvfs_result]:
-        """How full its temporary folders are; none while it is being built and when it is over."""
+    def look(self) -> Look:
+        """Nothing while it is being built and when it is over."""
         if self._first < 0:
-            return []
-        self._look()  # whoever asks this asks it now and then while it runs
-        root = f"/proc/{self._pid}/root"
+            return Look()
+        seen, disks, root = self._see(), (), f"/proc/{self.pid}/root"
         with suppress(OSError):
             if os.stat(root).st_dev != os.stat("/").st_dev:
-                return [os.statvfs(root + self._temporary)]
-        return []
+                disks = (os.statvfs(root + self._temporary),)
+        return Look(disks, seen.resident, seen.written)
 
     def strike(self) -> tuple[float, int] | None:
         """Kill everything inside, without waiting: processor seconds and largest size so far. None when it has ended."""
         if self._first < 0:
             return None
-        self._look()
+        self._see()
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._first, signal.SIGKILL)
         return self.cpu_seconds, self.memory_bytes
+
+    def destroy(self) -> None:
+        """End it without a loop."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._first, signal.SIGKILL)
+        self.process.signal()
+        self.reap()
 
     def reap(self) -> int:
         """Wait for it without a loop, and let go of it; what bubblewrap ended with."""
@@ -133,91 +158,94 @@ class Box:
 
 def build(bwrap: str, policy: Policy, inside: Inside, lending: Lending | None, group: Group | None) -> Box:
     """Start a box. Runs in the starter thread; raises WallError with nothing left behind."""
-    places = flatten(policy.places)
-    temporary = bwrap_line.temporary_for(places)
-    said, say = os.pipe()
-    blocked, unblock = os.pipe()
-    ours = [say, blocked]
+    temporary = bwrap_line.temporary_for(policy.places)
     tenant = lending.take() if lending else None
-    process: Process | None = None
-    first = -1
     try:
-        extra = ["--json-status-fd", str(say), "--block-fd", str(blocked)]
-        if inside.filter:
-            ours.append(_memory_file(inside.filter))
-            extra += ["--seccomp", str(ours[-1])]
+        with Holding(policy.places) as held:
 
-        def begin(lent: Mapping[str, int] | Mapping[str, str]) -> int:
-            nonlocal process, first
-            argv = bwrap_line.line(
-                bwrap,
-                places=[(place, lent[place.path]) for place in places],
-                temporary=temporary,
-                temporary_bytes=policy.file_mb << 20,
-                environment={**inside.environment, **surroundings(temporary)},
-                cwd=inside.cwd,
-                command=inside.command,
-                supervised=not inside.filter,
-                network=policy.network,
-                extra=extra,
-            )
-            keep = (*inside.keep, *ours, *(each for each in lent.values() if isinstance(each, int)))
-            process = start(argv, stdin=inside.stdin, stdout=inside.stdout, stderr=inside.stderr, keep=keep)
-            while ours:
-                os.close(ours.pop())
-            pid, first = _hold_first(said)
-            _limit(pid, policy)  # here, as the same user: root need not have the right to
-            return pid
+            def begin(lent: Mapping[str, str] | None) -> Box:
+                # By descriptor; or, lent, by a path of our own that nobody can swap.
+                sources = [(each.place, lent[each.place.path] if lent else each.descriptor) for each in held]
+                return _Start(bwrap, policy, inside, temporary).begin(sources)
 
-        if lending and tenant:
-            pid = lending.start_as(tenant, places, begin)
-        else:
-            pid = _start_as_we_are(places, begin)
-        if group is not None:
-            try:
-                group.attach(pid)
-            except OSError as error:
-                raise WallError(f"the sandbox ended before its limits were set: {error.strerror}") from None
-        with suppress(BrokenPipeError):  # it could not be built; its end says so
-            os.write(unblock, b"\n")
-        os.close(unblock)
-        unblock = -1
+            box = lending.start_as(tenant, held, begin) if lending and tenant else begin(None)
     except BaseException:
-        if first >= 0:
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(first, signal.SIGKILL)
-        if process is not None:
-            process.signal()
-            process.reap()
         if lending and tenant:
             lending.give_back(tenant)
-        for descriptor in (said, unblock, first):
-            if descriptor >= 0:
-                os.close(descriptor)
         raise
-    finally:
-        for descriptor in ours:
-            os.close(descriptor)
-    if process is None:
-        raise WallError("bubblewrap was not started")
-    box = Box(process, pid, first, said, temporary)
-    box.tenant, box.group = tenant, group
+    box.tenant = tenant
+    try:
+        box.go(group)
+    except BaseException:
+        box.destroy()
+        if lending and tenant:
+            lending.give_back(tenant)
+        raise
     return box
 
 
-def _start_as_we_are(places: Sequence[Place], begin: Callable[[Mapping[str, int]], int]) -> int:
-    opened: dict[str, int] = {}
-    try:
-        for place in places:
-            try:
-                opened[place.path] = os.open(place.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-            except OSError as error:
-                raise WallError(f"{place.path} cannot be opened: {error.strerror}") from None
-            check_same(place, os.fstat(opened[place.path]))
-        return begin(opened)
-    finally:
-        for descriptor in opened.values():
-            os.close(descriptor)
+@final
+class _Start:
+    """The start of one box, up to where bubblewrap waits for our word."""
+
+    def __init__(self, bwrap: str, policy: Policy, inside: Inside, temporary: str) -> None:
+        self._bwrap = bwrap
+        self._policy = policy
+        self._inside = inside
+        self._temporary = temporary
+
+    def begin(self, sources: Sequence[tuple[Place, int | str]]) -> Box:
+        said, say = os.pipe()
+        blocked, unblock = os.pipe()
+        theirs = [say, blocked]
+        process: Process | None = None
+        first = -1
+        try:
+            process = self._start(sources, theirs)
+            while theirs:
+                os.close(theirs.pop())
+            pid, first = _hold_first(said)
+            _limit(pid, self._policy)  # here, as the same user: root need not have the right to
+            return Box(process, pid, first, said, unblock, self._temporary)
+        except BaseException as error:
+            if first >= 0:
+                with suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(first, signal.SIGKILL)
+                os.close(first)
+            if process is not None:
+                process.signal()
+                process.reap()
+            os.close(said)
+            os.close(unblock)
+            if isinstance(error, OSError | ValueError):
+                why = getattr(error, "strerror", None) or str(error)
+                raise WallError(f"the program could not be started: {why}") from None
+            raise
+        finally:
+            for descriptor in theirs:
+                os.close(descriptor)
+
+    def _start(self, sources: Sequence[tuple[Place, int | str]], theirs: list[int]) -> Process:
+        inside = self._inside
+        extra = ["--json-status-fd", str(theirs[0]), "--block-fd", str(theirs[1])]
+        if inside.filter:
+            theirs.append(_memory_file(inside.filter))
+            extra += ["--seccomp", str(theirs[-1])]
+        options = bwrap_line.options(
+            places=sources,
+            temporary=self._temporary,
+            temporary_bytes=self._policy.file_mb << 20,
+            environment={**inside.environment, **surroundings(self._temporary)},
+            cwd=inside.cwd,
+            supervised=not inside.filter,
+            network=self._policy.network,
+            extra=extra,
+        )
+        # Not on the command line, which every user of the machine can read.
+        theirs.append(_memory_file(b"".join(os.fsencode(option) + b"\0" for option in options)))
+        argv = (self._bwrap, "--args", str(theirs[-1]), "--", *inside.command)
+        keep = (*inside.keep, *theirs, *(source for _, source in sources if isinstance(source, int)))
+        return start(argv, stdin=inside.stdin, stdout=inside.stdout, stderr=inside.stderr, keep=keep)
 
 
 def _hold_first(said: int) -> tuple[int, int]:

@@ -2,8 +2,7 @@
 
 from metier.model.job import Ending, Fault, Report, Usage
 from metier.sandbox.capture import Capture
-from metier.sandbox.follow import Cut
-from metier.sandbox.wall import Ended
+from metier.sandbox.wall import Cut, Ended
 from metier.sandbox.way_out import WayOut
 from metier.sandbox.wire import Broken, End, Raised, Returned, Wire
 
@@ -37,6 +36,8 @@ def _ending(end: End, ended: Ended, cut: Cut) -> tuple[Ending, Fault | None]:
         return cut, None
     if ended.why == "out_of_memory":
         return "out_of_memory", None
+    if ended.why == "lost":
+        return "stopped", Fault(name="Lost", message="the sandbox went down while the code ran in it")
     match end:
         case Returned():
             return "returned", None

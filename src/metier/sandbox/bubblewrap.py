@@ -9,6 +9,7 @@ import socket
 import sys
 from collections import OrderedDict
 from functools import cache, partial
+from itertools import count
 from typing import Final, final
 
 import anyio
@@ -22,12 +23,12 @@ from metier.sandbox.cgroup import Group, Groups
 from metier.sandbox.guest import confine
 from metier.sandbox.kept import Kept, Pool
 from metier.sandbox.lend import Lending, lending
-from metier.sandbox.limits import kernel_limits
-from metier.sandbox.mounts import flatten, is_system, system_files, system_folders
+from metier.sandbox.limits import OWN_MB, kernel_limits
+from metier.sandbox.mounts import is_system, system_folders
 from metier.sandbox.process import in_starter, in_starter_now
 from metier.sandbox.protocol import Missing
 from metier.sandbox.supervisor import Setup, Supervisor
-from metier.sandbox.wall import Code, Ended, Policy, Program, Running, WallError
+from metier.sandbox.wall import Code, Ended, Look, Policy, Program, Running, WallError
 
 PROMISES: Final = frozenset(Guarantee) - {Guarantee.MEMORY_EXACT}
 GUEST: Final = os.path.dirname(confine.__file__)
@@ -35,6 +36,9 @@ REMEMBERED: Final = 256
 _DEVICES: Final = ("/dev/null", "/dev/urandom")
 _OURS: Final = 8
 """Processes of our own in a control group: bubblewrap's, the supervisor and its threads."""
+
+
+_numbers: Final = count()
 
 
 @final
@@ -49,7 +53,6 @@ class Bubblewrap:
         self._pool = Pool(self._raise)
         self._straight: set[Box] = set()
         self._used: OrderedDict[Policy, None] = OrderedDict()
-        self._number = 0
 
     @property
     def name(self) -> str:
@@ -102,7 +105,7 @@ class Bubblewrap:
     async def _raise(self, policy: Policy, python: bool) -> Kept:
         """A new supervisor behind a wall of this policy."""
         walled = replace(policy, places=(*policy.places, *_own_places()))
-        temporary = bwrap_line.temporary_for(flatten(walled.places))
+        temporary = bwrap_line.temporary_for(walled.places)
         ours, theirs = socket.socketpair()
         group = self._group(policy)
         kept: Kept | None = None
@@ -116,6 +119,7 @@ class Bubblewrap:
                 Supervisor(box.process, ours),
                 temporary=temporary,
                 shares_disk=False,
+                run_below=(box.pid, 2),
                 group=group,
                 tear_down=partial(self.put_away, box),
             )
@@ -137,11 +141,10 @@ class Bubblewrap:
     def _group(self, policy: Policy) -> Group | None:
         if self._groups is None:
             return None
-        self._number += 1
-        name = f"{os.getpid()}-{self._number}"
+        name = f"{os.getpid()}-{next(_numbers)}"
         most = policy.processes + _OURS
         try:
-            return self._groups.make(name, memory_bytes=policy.memory_mb << 20, processes=most)
+            return self._groups.make(name, memory_bytes=(policy.memory_mb + OWN_MB) << 20, processes=most)
         except OSError as error:
             raise WallError(f"no control group could be made: {error.strerror}") from None
 
@@ -232,8 +235,8 @@ class _Straight:
         await self._box.end()
         return await self._ended("killed")
 
-    def own_disks(self) -> list[os.statvfs_result]:
-        return self._box.own_disks()
+    def look(self) -> Look:
+        return self._box.look()
 
     def strike(self) -> Ended | None:
         used = self._box.strike()
@@ -242,7 +245,13 @@ class _Straight:
     async def _ended(self, why: str) -> Ended:
         await self._wall.put_away(self._box)
         box, code = self._box, self._box.exit_code
-        killed = Ended(signal=9, why="killed", cpu_seconds=box.cpu_seconds, memory_bytes=box.memory_bytes)
+        killed = Ended(
+            signal=9,
+            why="killed",
+            cpu_seconds=box.cpu_seconds,
+            memory_bytes=box.memory_bytes,
+            written=box.written,
+        )
         if why == "killed":
             return killed
         if code is None:
@@ -270,12 +279,11 @@ def _filter() -> bytes:
 
 
 def _setup(policy: Policy, temporary: str, python: bool) -> Setup:
-    places = flatten(policy.places)
-    paths = [place.path for place in places]
+    places = policy.places
     folders = [path for path, link in system_folders() if not link]
     return Setup(
-        read=["/proc", "/dev", *system_files(policy.network)],
-        execute=[*folders, *paths],
+        read=["/"],  # of a root that holds nothing but what was granted: a first start shows as much
+        execute=[*folders, *(place.path for place in places)],
         write=[*_DEVICES, *(place.path for place in places if place.writable)],
         temporary=[temporary],
         limits=kernel_limits(policy),

@@ -1,5 +1,5 @@
-"""The command line of bubblewrap, from a policy. This is the policy as the kernel gets it, so tests compare it
-word for word."""
+"""The options of bubblewrap, from a policy. This is the policy as the kernel gets it, so tests compare it word for
+word."""
 
 import os
 import stat
@@ -43,37 +43,33 @@ def find() -> str | None:
     return next((path for path in WHERE if _only_root_writes(path)), None)
 
 
-def line(
-    bwrap: str,
+def options(
     *,
     places: Sequence[tuple[Place, int | str]],
     temporary: str,
     temporary_bytes: int,
     environment: Mapping[str, str],
     cwd: str,
-    command: Sequence[str],
     supervised: bool = False,
     network: bool = False,
     extra: Sequence[str] = (),
 ) -> list[str]:
-    """The whole line. Each place comes with what it is bound from, a descriptor, or a path of our own that nobody can
-    swap; `command` is out of reach of options.
+    """Everything but the command. Each place comes with what it is bound from: a descriptor, or a path of our own that
+    nobody can swap.
 
     `supervised` is whether a supervisor restricts every run further: only then is there a zero device, which mapped
     for writing is memory nobody counts. It also takes time to forbid user namespaces twice: the filter does it.
     """
-    argv = [bwrap, *_WALLS, *(("--disable-userns",) if supervised else ()), *extra]
+    words = [*_WALLS, *(("--disable-userns",) if supervised else ()), *extra]
     for name, value in environment.items():
-        argv += ["--setenv", name, value]
-    argv += _machine(network)
-    size = str(temporary_bytes)
-    argv += ["--proc", "/proc", *_devices(supervised), "--symlink", temporary, SHARED_MEMORY]
-    argv += ["--size", size, "--perms", "0700", "--tmpfs", temporary]
+        words += ["--setenv", name, value]
+    words += _machine(network)
+    words += ["--proc", "/proc", *_devices(supervised), "--symlink", temporary, SHARED_MEMORY]
+    words += ["--size", str(temporary_bytes), "--perms", "0700", "--tmpfs", temporary]
     for place, source in places:
         option = "--bind" if place.writable else "--ro-bind"
-        argv += [option if isinstance(source, str) else f"{option}-fd", str(source), place.path]
-    argv += ["--remount-ro", "/", "--chdir", cwd or temporary, "--", *command]
-    return argv
+        words += [option if isinstance(source, str) else f"{option}-fd", str(source), place.path]
+    return [*words, "--remount-ro", "/", "--chdir", cwd or temporary]
 
 
 @cache

@@ -24,14 +24,14 @@ from metier.model.job import Ending, Event, Fault, Job, Report, Usage
 from metier.model.skill import Limits
 from metier.record.private import make_private_folder
 from metier.sandbox import deno_plan
+from metier.sandbox.bounds import Bounds
 from metier.sandbox.deno_plan import NotPossible, Shape, order_of, shape_of
 from metier.sandbox.deno_pool import Engine, Pool
 from metier.sandbox.deno_where import find_engine
-from metier.sandbox.disk import Disk
-from metier.sandbox.follow import Cut, follow
+from metier.sandbox.follow import follow
 from metier.sandbox.job_limits import bounded
 from metier.sandbox.protocol import Missing
-from metier.sandbox.wall import Ended, Wall, WallError
+from metier.sandbox.wall import Cut, Ended, Wall, WallError
 from metier.sandbox.wire import Broken, End, Raised, Returned, Wire
 
 _AT_ONCE: Final = max(4, 4 * (os.cpu_count() or 1))
@@ -135,7 +135,14 @@ class DenoSandbox:
         engine = await self._pool.take(shape)
         self._under_way.add(engine)
         key = secrets.token_hex(16)
-        wire = Wire(engine.read_fd, engine.write_fd, key=key, host=job.host, output_bytes=limits.output_bytes)
+        wire = Wire(
+            engine.read_fd,
+            engine.write_fd,
+            key=key,
+            host=job.host,
+            output_bytes=limits.output_bytes,
+            shared=True,
+        )
         said: End | None = None
 
         async def until() -> Ended:
@@ -148,7 +155,7 @@ class DenoSandbox:
                 engine,
                 until,
                 seconds=max(0.0, limits.timeout - (time.monotonic() - began)),
-                disk=Disk(shape.policy, engine),
+                bounds=Bounds(shape.policy, engine),
                 stop=anyio.Event(),
                 beside=(engine.audit.run,),
             )

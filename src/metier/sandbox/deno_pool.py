@@ -9,7 +9,6 @@ import os
 import select
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, final
 
@@ -17,7 +16,7 @@ import anyio
 
 from metier.sandbox.deno_audit import Audit
 from metier.sandbox.deno_plan import Shape
-from metier.sandbox.wall import Ended, Program, Running, Wall, WallError
+from metier.sandbox.wall import Ended, Look, Program, Running, Wall, WallError
 
 PROCESS_MB: Final = 46
 _OLDEST_SECONDS: Final = 300.0
@@ -45,8 +44,8 @@ class Engine:
         look.register(self.read_fd, select.POLLIN)
         return not look.poll(0) and time.monotonic() - self.since < _OLDEST_SECONDS
 
-    def own_disks(self) -> Sequence[os.statvfs_result]:
-        return self._running.own_disks()
+    def look(self) -> Look:
+        return self._running.look()
 
     @property
     def shared_folders(self) -> list[str]:

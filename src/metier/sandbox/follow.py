@@ -1,17 +1,15 @@
 """Stays with a run until it is over: its time, its disk, its caller's patience."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 import anyio
 
-from metier.sandbox.disk import Disk
-from metier.sandbox.wall import Ended, Running, WallError
+from metier.sandbox.bounds import Bounds
+from metier.sandbox.wall import Cut, Ended, Running, WallError
 
 QUICK_SECONDS: Final = 0.005
 """A run that is over by then needs nobody to look after it; its output has room in the pipes."""
-
-Cut: TypeAlias = Literal["", "timed_out", "out_of_disk", "stopped"]
 
 
 async def follow(
@@ -19,13 +17,15 @@ async def follow(
     until: Callable[[], Coroutine[Any, Any, Ended]],
     *,
     seconds: float,
-    disk: Disk,
+    bounds: Bounds,
     stop: anyio.Event,
     resumable: bool = False,
+    at_once: bool = False,
     beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
 ) -> tuple[Ended, Cut]:
     """Wait for `until`, which ends when the run does, with `beside` going on meanwhile, from a moment later on.
-    `resumable` is whether `until` may be cancelled and begun again, which saves most runs the company.
+    `resumable` is whether `until` may be cancelled and begun again, which saves most runs the company; `at_once` is
+    for a run that cannot do without it.
 
     A run that is out of time or disk, or that `stop` is set for, is killed, and so is one whose caller went away: nothing of it is left when
     this returns or is cancelled. The clock is the monotonic one.
@@ -39,24 +39,31 @@ async def follow(
     deadline = anyio.current_time() + seconds
     try:
         if resumable:
-            with anyio.move_on_after(min(QUICK_SECONDS, seconds)):
-                ended = await until()
+            try:
+                with anyio.move_on_after(min(QUICK_SECONDS, seconds)):
+                    ended = await until()
+            except WallError as error:
+                trouble = error
+                raise
             if ended is not None:
-                return ended, "out_of_disk" if await disk.is_full() else ""
+                return ended, "out_of_disk" if await bounds.was_over(ended) else ""
         async with anyio.create_task_group() as tasks:
             with anyio.CancelScope(deadline=deadline) as time_left:
 
-                async def end_it(why: Cut, when: Callable[[], Awaitable[object]]) -> None:
+                async def end_it(why: Callable[[], Awaitable[Cut]]) -> None:
                     nonlocal cut
-                    await when()
-                    cut = why
+                    cut = await why()
                     time_left.cancel()
 
+                async def stopped() -> Cut:
+                    await stop.wait()
+                    return "stopped"
+
                 async def look_after() -> None:
-                    if not resumable:
+                    if not resumable and not at_once:
                         await anyio.sleep(QUICK_SECONDS)
-                    tasks.start_soon(end_it, "out_of_disk", disk.until_full)
-                    tasks.start_soon(end_it, "stopped", stop.wait)
+                    tasks.start_soon(end_it, bounds.until_over)
+                    tasks.start_soon(end_it, stopped)
                     for each in beside:
                         tasks.start_soon(each)
 
@@ -66,7 +73,7 @@ async def follow(
                 except WallError as error:
                     trouble = error
             tasks.cancel_scope.cancel()
-        if ended is not None and not cut and await disk.is_full():
+        if ended is not None and not cut and await bounds.was_over(ended):
             cut = "out_of_disk"
     finally:
         if ended is None and trouble is None:

@@ -16,8 +16,9 @@ import anyio
 from msgspec.structs import replace
 
 from metier.sandbox.cgroup import Group
+from metier.sandbox.process import tree
 from metier.sandbox.supervisor import Supervisor, Under
-from metier.sandbox.wall import Code, Ended, Policy, Program, WallError
+from metier.sandbox.wall import Code, Ended, Look, Policy, Program, WallError
 
 IDLE_MOST: Final = 8
 """Each takes about ten megabytes."""
@@ -37,6 +38,7 @@ class Kept:
         *,
         temporary: str,
         shares_disk: bool,
+        run_below: tuple[int, int],
         group: Group | None,
         tear_down: Callable[[], Awaitable[None]],
     ) -> None:
@@ -46,6 +48,8 @@ class Kept:
         """Its temporary folder, as programs inside call it."""
         self.shares_disk: Final = shares_disk
         """Whether that folder lies on a disk of the host."""
+        self.run_below: Final = run_below
+        """A process, and how many generations from it on are our own; what lies below is the run's."""
         self.group: Final = group
         self._tear_down = tear_down
         self._ending = False
@@ -94,7 +98,7 @@ class Pool:
         """Start Python code in a supervisor."""
         request: dict[str, object] = {"packages": list(code.packages)}
         given = (-1, code.stdout, code.stderr, code.bridge)
-        return await self._begin((policy, True), request, code.environment, code.cwd, given)
+        return await self._begin((policy, True), request, {}, code.cwd, given)
 
     async def give_back(self, kept: Kept) -> None:
         """After a run: keep the supervisor if it is as good as new, and not more of them than we may."""
@@ -129,8 +133,9 @@ class Pool:
     ) -> "Supervised":
         request["cwd"] = cwd
         request["identity"] = _identity(cwd)
-        kept = self._take(key) or await self._build(*key)
+        kept = await self._fit(key) or await self._build(*key)
         self._busy.add(kept)
+        kept.supervisor.forget_connections()
         request["environment"] = {**environment, **kept.surroundings()}
         nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -147,6 +152,16 @@ class Pool:
         finally:
             os.close(nothing)
         return Supervised(self, kept, under)
+
+    async def _fit(self, key: Key) -> Kept | None:
+        """One that waits and still lives."""
+        while kept := self._take(key):
+            self._busy.add(kept)
+            if await kept.supervisor.is_free():
+                return kept
+            self._busy.discard(kept)
+            await kept.end()
+        return None
 
     def _take(self, key: Key) -> Kept | None:
         waiting = self._idle.get(key)
@@ -171,10 +186,13 @@ class Supervised:
         self.shared_folders: list[str] = [kept.temporary] if kept.shares_disk else []
         self.proxy: socket.socket | None = kept.supervisor.proxy
 
-    def own_disks(self) -> list[os.statvfs_result]:
-        if self._kept.shares_disk or self._back:
-            return []
-        return [os.fstatvfs(folder) for folder in self._kept.supervisor.temporary]
+    def look(self) -> Look:
+        if self._back:
+            return Look()
+        pid, ours = self._kept.run_below
+        seen = tree(pid, ours=ours)
+        folders = () if self._kept.shares_disk else self._kept.supervisor.temporary
+        return Look(tuple(os.fstatvfs(folder) for folder in folders), seen.resident, seen.written)
 
     async def wait(self) -> Ended:
         try:
@@ -184,7 +202,9 @@ class Supervised:
             raise
 
     async def kill(self) -> Ended:
-        ended = Ended(signal=9, why="killed")
+        ended = self._ended or Ended(signal=9, why="killed")
+        if self._back:  # the supervisor may be another run's by now
+            return ended
         with anyio.CancelScope(shield=True):
             with suppress(WallError):
                 ended = await self._under.kill()

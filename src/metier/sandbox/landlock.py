@@ -5,12 +5,12 @@ processes can be counted, and there is no network of its own to give out. It doe
 """
 
 import os
-import shutil
 import socket
 import sys
 import tempfile
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from typing import Final, final
 
 import anyio
@@ -20,10 +20,11 @@ from metier.model.guarantee import Guarantee
 from metier.sandbox.bubblewrap import GUEST, supervisor_command
 from metier.sandbox.cgroup import Group, Groups
 from metier.sandbox.guest import confine
+from metier.sandbox.guest.aftermath import empty
 from metier.sandbox.kept import Kept, Pool
-from metier.sandbox.lend import check_same
-from metier.sandbox.limits import kernel_limits
-from metier.sandbox.mounts import check_place, system_files, system_folders
+from metier.sandbox.limits import OWN_MB, kernel_limits
+from metier.sandbox.mounts import check_place, check_same, system_files, system_folders
+from metier.sandbox.openreal import open_real
 from metier.sandbox.process import Process, in_starter, start
 from metier.sandbox.protocol import Missing
 from metier.sandbox.supervisor import Setup, Supervisor
@@ -40,6 +41,9 @@ PROMISES: Final = frozenset(Guarantee) - {
 _DEVICES: Final = ("/dev/null", "/dev/urandom")
 
 
+_numbers: Final = count()
+
+
 @final
 class Landlock:
     """The wall. Make one for the whole program, and `aclose` it."""
@@ -47,7 +51,6 @@ class Landlock:
     def __init__(self, *, groups: Groups | None = None) -> None:
         self._groups = groups
         self._pool = Pool(self._raise)
-        self._number = 0
 
     @property
     def name(self) -> str:
@@ -91,6 +94,7 @@ class Landlock:
     async def _raise(self, policy: Policy, python: bool) -> Kept:
         if policy.network:
             raise WallError("without namespaces no run can be given a network of its own")
+        lent = _open(policy)
         temporary = tempfile.mkdtemp(prefix="metier-run-")
         ours, theirs = socket.socketpair()
         group: Group | None = None
@@ -104,7 +108,7 @@ class Landlock:
                     group.attach(process.pid)
             supervisor = Supervisor(process, ours)
             theirs.close()
-            await supervisor.prepare(_setup(policy, temporary, python))
+            await supervisor.prepare(_setup(policy, temporary, python), lent)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 ours.close()
@@ -117,11 +121,14 @@ class Landlock:
             raise
         finally:
             theirs.close()
+            for descriptor in lent:
+                os.close(descriptor)
         return Kept(
             (policy, python),
             supervisor,
             temporary=temporary,
             shares_disk=True,
+            run_below=(process.pid, 1),
             group=group,
             tear_down=partial(_tear_down, process, temporary),
         )
@@ -129,11 +136,10 @@ class Landlock:
     def _group(self, policy: Policy) -> Group | None:
         if self._groups is None:
             return None
-        self._number += 1
-        name = f"{os.getpid()}-l{self._number}"
+        name = f"{os.getpid()}-l{next(_numbers)}"
         try:
             return self._groups.make(
-                name, memory_bytes=policy.memory_mb << 20, processes=policy.processes + 4
+                name, memory_bytes=(policy.memory_mb + OWN_MB) << 20, processes=policy.processes + 4
             )
         except OSError as error:
             raise WallError(f"no control group could be made: {error.strerror}") from None
@@ -145,17 +151,35 @@ async def _tear_down(process: Process, temporary: str) -> None:
         await process.wait()
     process.signal()
     await process.wait()
-    await to_thread.run_sync(partial(shutil.rmtree, temporary, ignore_errors=True))
+    await to_thread.run_sync(_remove, temporary)
+
+
+def _remove(folder: str) -> None:
+    with suppress(OSError):
+        empty(folder)  # as the supervisor does: a run may have nested folders deeper than any path can say
+        os.rmdir(folder)
+
+
+def _open(policy: Policy) -> list[int]:
+    """Each place by a descriptor that was looked at: the rules are made for what it stands for, whatever its name means
+    by then."""
+    opened: list[int] = []
+    try:
+        for place in policy.places:
+            check_place(place)
+            opened.append(open_real(place.path))
+            check_same(place, os.fstat(opened[-1]))
+    except BaseException:
+        for descriptor in opened:
+            os.close(descriptor)
+        raise
+    return opened
 
 
 def _check(policy: Policy) -> None:
-    """Before every run: there is no mount that would hold on to what a path meant when it was judged."""
-    for place in policy.places:
-        check_place(place)
-        try:
-            check_same(place, os.stat(place.path, follow_symlinks=False))
-        except OSError as error:
-            raise WallError(f"{place.path} cannot be opened: {error.strerror}") from None
+    """Before every run: a place that was replaced since is not what was granted."""
+    for descriptor in _open(policy):
+        os.close(descriptor)
 
 
 def _setup(policy: Policy, temporary: str, python: bool) -> Setup:
@@ -164,8 +188,9 @@ def _setup(policy: Policy, temporary: str, python: bool) -> Setup:
     own = [GUEST, os.path.realpath(sys.base_prefix)]
     return Setup(
         read=["/dev/zero", "/dev/random", *system_files(False)],
-        execute=[*(path for path, _ in system_folders()), *own, *(place.path for place in policy.places)],
-        write=[*_DEVICES, *(place.path for place in policy.places if place.writable)],
+        execute=[*(path for path, _ in system_folders()), *own],
+        write=[*_DEVICES],
+        lent=[place.writable for place in policy.places],
         temporary=[temporary],
         limits=limits,
         landlock=True,

@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Final, TypeVar, final
 
-from metier.model.job import Place
+from metier.sandbox.mounts import Held
 from metier.sandbox.process import Process, start
 from metier.sandbox.wall import WallError
 
@@ -103,13 +103,13 @@ class Lending:
             os.close(tenant.owner_map)
             self._given_up.append(tenant.uid)
 
-    def start_as(self, tenant: Tenant, places: Sequence[Place], begin: Callable[[dict[str, str]], T]) -> T:
+    def start_as(self, tenant: Tenant, held: Sequence[Held], begin: Callable[[dict[str, str]], T]) -> T:
         """Call `begin` as the tenant, with the path at which each place is lent to it. When it returns, what it started
         must have a namespace of its own."""
         lent: dict[str, str] = {}
         try:
-            for number, place in enumerate(places):
-                lent[place.path] = self._lend(place, number, tenant)
+            for number, each in enumerate(held):
+                lent[each.place.path] = self._lend(each, number, tenant)
             with _as_user(tenant.uid):
                 return begin(lent)
         finally:
@@ -117,26 +117,22 @@ class Lending:
                 # In our namespace only; and the empty folder stays, for with it the mount would go everywhere.
                 _libc.umount2(os.fsencode(path), _DETACH)
 
-    def _lend(self, place: Place, number: int, tenant: Tenant) -> str:
+    def _lend(self, held: Held, number: int, tenant: Tenant) -> str:
+        path = held.place.path
         try:
-            source = os.open(place.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError as error:
-            raise WallError(f"{place.path} cannot be opened: {error.strerror}") from None
-        try:
-            found = os.fstat(source)
-            check_same(place, found)
             flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _EMPTY_PATH
-            tree = _call(_OPEN_TREE, source, b"", flags)
-        finally:
-            os.close(source)
+            tree = _call(_OPEN_TREE, held.descriptor, b"", flags)
+        except OSError as error:
+            raise WallError(f"{path} cannot be lent to a sandbox: {error.strerror}") from None
         try:
             change = struct.pack("QQQQ", _ATTR_IDMAP, 0, 0, tenant.owner_map)
             _call(_MOUNT_SETATTR, tree, b"", _EMPTY_PATH, change, len(change))
+            found = os.fstat(held.descriptor)
             at = self._slot(number, folder=stat.S_ISDIR(found.st_mode))
             _call(_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(at), _MOVE_MOUNT_F_EMPTY_PATH)
         except OSError as error:
             raise WallError(
-                f"{place.path} cannot be lent to a sandbox ({error.strerror}): its file system does not take"
+                f"{path} cannot be lent to a sandbox ({error.strerror}): its file system does not take"
                 " part; run Metier as an ordinary user, or grant another folder"
             ) from None
         finally:
@@ -208,12 +204,6 @@ def _stage_folder() -> str:
 def lending(bwrap: str) -> Lending:
     """The one of this program. In the starter thread only."""
     return Lending(bwrap)
-
-
-def check_same(place: Place, found: os.stat_result) -> None:
-    """Whether what lies there now is what the call was judged with."""
-    if place.inode and (found.st_dev, found.st_ino) != (place.device, place.inode):
-        raise WallError(f"{place.path} was replaced after the call was judged")
 
 
 @final

@@ -1,20 +1,26 @@
-"""Which folder goes where inside a mount namespace.
+"""Which folder goes where inside a mount namespace, each held by a descriptor from the moment it was looked at.
 
 Bubblewrap before 0.12 follows a link in the parent of a mount point out to the host while it builds a sandbox. So
 no mount point of ours ever lies below a folder that came from outside: where a grant lies inside another grant with
 other rights, the outer one is given piece by piece, around the inner one. Every mount point is then a fresh entry in
-a folder that only we could write.
+a folder that only we could write. No link is followed on the way to any of them, and none is opened by its name twice:
+another run may be swapping folders at this very moment.
 """
 
 import os
+import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
-from typing import Final
+from typing import Final, final
+
+from msgspec import Struct
 
 from metier.model.job import Place
+from metier.sandbox.openreal import open_real
 from metier.sandbox.wall import WallError
 
-PIECES: Final = 512
+PIECES: Final = 400
 """The most mounts one run may take; a folder of thousands would be slow and is better granted whole."""
 
 SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -30,17 +36,106 @@ NETWORK_FILES: Final = (
 OURS: Final = ("/proc", "/dev", "/sys")
 """Inside, these are never the machine's."""
 
+_BY_NAME: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_TO_LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
-def flatten(places: Sequence[Place]) -> tuple[Place, ...]:
-    """The same places, none of them below another.
 
-    Raises:
-        WallError: a place cannot be given at all.
-    """
-    for place in places:
-        check_place(place)
-    wanted = sorted(set(places), key=lambda place: (place.path, place.writable))
-    return tuple(_split(wanted, ()))
+@final
+class Held(Struct, frozen=True):
+    """A place and what lies there, as an O_PATH descriptor."""
+
+    place: Place
+    descriptor: int
+
+
+@final
+class Holding:
+    """Places opened for one start. `with Holding(places) as held:`; closed afterwards."""
+
+    def __init__(self, places: Sequence[Place]) -> None:
+        """Raises WallError when a place cannot be given, or is not what it was."""
+        self.held: list[Held] = []
+        for place in places:
+            check_place(place)
+        rest = sorted(set(places), key=lambda place: (place.path, not place.writable))
+        try:
+            while rest:
+                top = rest.pop(0)
+                inner = [place for place in rest if _below(place.path, top.path)]
+                rest = [place for place in rest if not _below(place.path, top.path)]
+                self._hold(top, [place for place in inner if place.path != top.path])
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> list[Held]:
+        return self.held
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        while self.held:
+            os.close(self.held.pop().descriptor)
+
+    def _hold(self, top: Place, inner: Sequence[Place]) -> None:
+        descriptor = open_real(top.path)
+        try:
+            check_same(top, os.fstat(descriptor))
+        except BaseException:
+            os.close(descriptor)
+            raise
+        # A grant to read inside one to write adds nothing: what covers it allows more.
+        writable = [] if top.writable else [place for place in inner if place.writable]
+        if not writable:
+            self._add(top, descriptor)
+            return
+        try:
+            self._around(descriptor, top.path, writable)
+        finally:
+            os.close(descriptor)
+
+    def _around(self, folder: int, path: str, inner: Sequence[Place]) -> None:
+        """Everything in `folder`, with what lies in `inner` given as it is granted there."""
+        try:
+            listed = os.open(".", _TO_LIST, dir_fd=folder)
+            names = set(os.listdir(listed))
+            os.close(listed)
+        except OSError as error:
+            raise WallError(f"{path} cannot be listed: {error.strerror}") from None
+        for name in sorted(names | {place.path[len(path) + 1 :].partition("/")[0] for place in inner}):
+            here = f"{path}/{name}"
+            wanted = [place for place in inner if _below(place.path, here)]
+            with suppress(FileNotFoundError):  # it went away meanwhile
+                self._piece(folder, name, here, wanted)
+
+    def _piece(self, folder: int, name: str, path: str, wanted: Sequence[Place]) -> None:
+        descriptor = os.open(name, _BY_NAME, dir_fd=folder)
+        found = os.fstat(descriptor)
+        exact = [place for place in wanted if place.path == path]
+        if wanted and not exact:
+            try:
+                self._around(descriptor, path, wanted)
+            finally:
+                os.close(descriptor)
+            return
+        if not (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
+            os.close(descriptor)  # a link leads elsewhere, and nothing else of the kind is a file
+            return
+        try:
+            for place in exact:
+                check_same(place, found)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._add(exact[0] if exact else Place(path=path), descriptor)
+
+    def _add(self, place: Place, descriptor: int) -> None:
+        self.held.append(Held(place, descriptor))
+        if len(self.held) > PIECES:
+            raise WallError(
+                f"{place.path} lies in a folder with too many entries to be granted around one inside it"
+            )
 
 
 @cache
@@ -80,38 +175,10 @@ def check_place(place: Place) -> None:
         raise WallError(f"{path} cannot be granted for writing: it belongs to the machine")
 
 
-def _split(places: Sequence[Place], done: tuple[Place, ...]) -> tuple[Place, ...]:
-    """Give each top place whole, unless something with other rights lies inside it."""
-    rest = list(places)
-    while rest:
-        top = rest.pop(0)
-        inner = [place for place in rest if _below(place.path, top.path)]
-        rest = [place for place in rest if not _below(place.path, top.path)]
-        same = [place for place in inner if place.path == top.path]
-        writable = top.writable or any(place.writable for place in same)
-        whole = Place(path=top.path, writable=writable, device=top.device, inode=top.inode)
-        other = [place for place in inner if place.path != top.path and place.writable and not writable]
-        # A read-only grant inside a writable one adds nothing: what covers it allows more.
-        done = _around(whole, other, done) if other else (*done, whole)
-        if len(done) > PIECES:
-            raise WallError(f"{top.path} holds too many entries to be granted around a folder inside it")
-    return done
-
-
-def _around(outer: Place, inner: Sequence[Place], done: tuple[Place, ...]) -> tuple[Place, ...]:
-    try:
-        names = sorted(os.listdir(outer.path))
-    except OSError as error:
-        raise WallError(f"{outer.path} cannot be listed: {error.strerror}") from None
-    pieces: list[Place] = list(inner)
-    for name in names:
-        path = f"{outer.path}/{name}"
-        if os.path.islink(path) or any(_below(place.path, path) and place.path == path for place in inner):
-            continue  # a link would be followed by whoever mounts it; the code inside cannot miss what it cannot use
-        pieces.append(Place(path=path, writable=False))
-        if len(pieces) > PIECES:
-            raise WallError(f"{outer.path} holds too many entries to be granted around a folder inside it")
-    return _split(sorted(pieces), done)
+def check_same(place: Place, found: os.stat_result) -> None:
+    """Raises WallError when what lies there now is not what the call was judged with."""
+    if place.inode and (found.st_dev, found.st_ino) != (place.device, place.inode):
+        raise WallError(f"{place.path} was replaced after the call was judged")
 
 
 def _below(path: str, folder: str) -> bool:

@@ -10,15 +10,15 @@ from metier.model.digest import Json
 from metier.model.entry import Command
 from metier.model.guarantee import Guarantee
 from metier.model.job import Ending, Fault, Job, Place, Report, Usage
+from metier.sandbox.bounds import Bounds
 from metier.sandbox.capture import Capture
-from metier.sandbox.disk import Disk
-from metier.sandbox.follow import Cut, follow
+from metier.sandbox.follow import follow
 from metier.sandbox.job_limits import bounded
 from metier.sandbox.mounts import is_system
-from metier.sandbox.policy import policy_of
+from metier.sandbox.policy import policy_of, unfit
 from metier.sandbox.protocol import Missing
 from metier.sandbox.turns import Full, Turns
-from metier.sandbox.wall import Ended, Program, Wall, WallError
+from metier.sandbox.wall import Cut, Ended, Program, Wall, WallError
 from metier.sandbox.way_out import EgressFor, WayOut, egress_for
 
 
@@ -51,6 +51,8 @@ class NativeSandbox:
         limits = bounded(job.limits)
         if isinstance(limits, str):
             return Report(ending="not_started", fault=Fault(name="BadLimit", message=limits))
+        if problem := unfit(job):
+            return Report(ending="not_started", fault=Fault(name="NotStarted", message=problem))
         job = replace(job, limits=limits)
         file = _resolve(job)
         if isinstance(file, Fault):
@@ -85,8 +87,9 @@ class NativeSandbox:
                 running,
                 running.wait,
                 seconds=job.limits.timeout,
-                disk=Disk(policy, running),
+                bounds=Bounds(policy, running),
                 stop=way.stop,
+                at_once=running.proxy is not None,
                 resumable=running.proxy is None,
                 beside=(out.run, err.run, way.serve),
             )
@@ -139,6 +142,8 @@ def _ending(ended: Ended, cut: Cut) -> Ending:
         return cut
     if ended.why == "out_of_memory":
         return "out_of_memory"
+    if ended.why == "lost":
+        return "stopped"
     if ended.exit_code == 0:
         return "returned"
     return "exited" if ended.exit_code is not None else "signalled"

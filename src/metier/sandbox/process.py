@@ -17,8 +17,7 @@ from contextlib import suppress
 from typing import Final, TypeVar, final
 
 import anyio
-from anyio import from_thread
-from anyio.lowlevel import current_token
+from msgspec import Struct
 
 from metier.sandbox.capture import Capture, Feed
 
@@ -40,10 +39,14 @@ def _submit(work: Callable[[], T]) -> "Future[T]":
 async def in_starter(work: Callable[[], T]) -> T:
     """Run `work` in the thread that starts processes. It is not cancelled halfway: what it started is returned."""
     future = _submit(work)
-    done, token = anyio.Event(), current_token()
-    future.add_done_callback(lambda _: from_thread.run_sync(done.set, token=token))
-    with anyio.CancelScope(shield=True):
-        await done.wait()
+    # A descriptor, and no call into the loop: whoever is done must not wait for a loop that may be waiting for it.
+    done = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+    try:
+        future.add_done_callback(lambda _: os.eventfd_write(done, 1))
+        with anyio.CancelScope(shield=True):
+            await anyio.wait_readable(done)
+    finally:
+        os.close(done)
     return future.result()
 
 
@@ -66,6 +69,12 @@ class Process:
         if self._pidfd >= 0:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, number)
+
+    def has_ended(self) -> bool:
+        waiting = select.poll()
+        if self._pidfd >= 0:
+            waiting.register(self._pidfd, select.POLLIN)
+        return self._pidfd < 0 or bool(waiting.poll(0))
 
     async def wait(self) -> int:
         """Its exit code, or minus the signal that ended it."""
@@ -93,22 +102,47 @@ async def until_ended(pidfd: int) -> None:
             await anyio.sleep(0.002)
 
 
-def used_by(pid: int) -> tuple[float, int]:
-    """Processor seconds and largest size of a process and all below it that are alive, as far as the kernel tells us."""
-    seconds, largest, todo = 0.0, 0, [pid]
+@final
+class Tree(Struct, frozen=True):
+    """What a run's processes take, as far as the kernel tells us."""
+
+    seconds: float
+    """Of the processor, those that were waited for included."""
+    largest: int
+    """Bytes of memory the largest had at its peak."""
+    resident: int
+    """Bytes all of them hold now, mapped files left out."""
+    written: int
+    """Bytes written to disks."""
+
+
+def tree(pid: int, *, ours: int) -> Tree:
+    """Look at `pid` and all below it; the first `ours` generations are not the run's but our own."""
+    seconds, largest, resident, written = 0.0, 0, 0, 0
+    todo = [(pid, 0)]
     while todo:
-        each = todo.pop()
+        each, depth = todo.pop()
         with suppress(OSError, ValueError, IndexError):
-            with open(f"/proc/{each}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
-            seconds += sum(map(int, fields[11:15])) / _TICKS
-            if fields[0] == b"Z":
+            todo += [(int(child), depth + 1) for child in _read(each, f"task/{each}/children").split()]
+            fields = _read(each, "stat").rpartition(b")")[2].split()
+            # Of our own last generation only what it reaped was the run's.
+            seconds += sum(map(int, fields[11:15] if depth >= ours else fields[13:15])) / _TICKS
+            if depth < ours:
                 continue
-            with open(f"/proc/{each}/status", "rb") as file:
-                largest = max(largest, int(file.read().partition(b"VmHWM:")[2].split()[0]) * 1024)
-            with open(f"/proc/{each}/task/{each}/children", "rb") as file:
-                todo += map(int, file.read().split())
-    return seconds, largest
+            state = _read(each, "status")
+            resident += _kilobytes(state, b"RssAnon:") + _kilobytes(state, b"RssShmem:")
+            largest = max(largest, _kilobytes(state, b"VmHWM:"))
+            written += int(_read(each, "io").partition(b"\nwrite_bytes:")[2].split()[0])
+    return Tree(seconds, largest, resident, written)
+
+
+def _read(pid: int, name: str) -> bytes:
+    with open(f"/proc/{pid}/{name}", "rb") as file:
+        return file.read()
+
+
+def _kilobytes(state: bytes, name: bytes) -> int:
+    return int(state.partition(name)[2].split()[0]) * 1024
 
 
 def start(

@@ -11,12 +11,12 @@ from metier.model.digest import Json
 from metier.model.entry import InlineCode, PythonHandler
 from metier.model.guarantee import Guarantee
 from metier.model.job import Fault, Job, Report, Usage
+from metier.sandbox.bounds import Bounds
 from metier.sandbox.bridged import report_of
 from metier.sandbox.capture import Capture
-from metier.sandbox.disk import Disk
 from metier.sandbox.follow import follow
 from metier.sandbox.job_limits import bounded
-from metier.sandbox.policy import policy_of
+from metier.sandbox.policy import policy_of, unfit
 from metier.sandbox.protocol import Missing
 from metier.sandbox.turns import Full, Turns
 from metier.sandbox.wall import Code, Ended, Wall, WallError
@@ -59,6 +59,8 @@ class PythonSandbox:
         limits = bounded(job.limits)
         if isinstance(limits, str):
             return Report(ending="not_started", fault=Fault(name="BadLimit", message=limits))
+        if problem := unfit(job):
+            return Report(ending="not_started", fault=Fault(name="NotStarted", message=problem))
         job = replace(job, limits=limits)
         try:
             async with self._turns.turn():
@@ -75,7 +77,6 @@ class PythonSandbox:
         with ours, theirs, Capture(job.limits.output_bytes) as out, Capture(job.limits.output_bytes) as err:
             code = Code(
                 packages=tuple(path for path in (*job.packages, job.bundle) if path),
-                environment=job.environment,
                 cwd=job.cwd,
                 stdout=out.theirs,
                 stderr=err.theirs,
@@ -107,8 +108,9 @@ class PythonSandbox:
                 running,
                 until,
                 seconds=job.limits.timeout,
-                disk=Disk(policy, running),
+                bounds=Bounds(policy, running),
                 stop=way.stop,
+                at_once=running.proxy is not None,
                 beside=(out.run, err.run, way.serve),
             )
             out.finish()
@@ -123,7 +125,11 @@ class PythonSandbox:
 
 
 def _told(job: Job) -> dict[str, Json]:
-    told: dict[str, Json] = {"arguments": job.arguments, "context": job.context}
+    told: dict[str, Json] = {
+        "arguments": job.arguments,
+        "context": job.context,
+        "environment": dict(job.environment),
+    }
     match job.entry:
         case PythonHandler(path=path, function=function):
             return {**told, "kind": "handler", "path": f"{job.bundle}/{path}", "function": function}

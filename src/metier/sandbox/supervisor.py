@@ -4,7 +4,9 @@ It is trusted and was there before any code of a skill. What it says is checked 
 hostile neighbours, and a reply that makes no sense ends it.
 """
 
+import json
 import os
+import select
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
@@ -33,6 +35,8 @@ class Setup(Struct, frozen=True, kw_only=True):
     read: list[str]
     execute: list[str]
     write: list[str]
+    lent: list[bool] = []
+    """For each descriptor that comes along: whether what it stands for may be written."""
     temporary: list[str]
     """Emptied after every run."""
     limits: dict[str, int]
@@ -53,9 +57,15 @@ class _Reply(Struct):
     killed: bool = False
     cpu: float = 0.0
     memory: int = 0
+    written: int = 0
     refused: list[tuple[str, int, int]] = []
     signal: int | None = None
     exit: int | None = None
+
+
+def _encoded(message: object) -> bytes:
+    """The standard library's way: a name that is not text (PEP 383) crosses as it is."""
+    return json.dumps(message, separators=(",", ":")).encode("ascii")
 
 
 _decode: Final = msgspec.json.Decoder(_Reply).decode
@@ -72,6 +82,7 @@ class Supervisor:
         self._data = b""
         self._handed: list[int] = []
         self._runs = 0
+        self._clearing = False
         self.usable = True
         self.temporary: list[int] = []
         """Descriptors of its temporary folders, for whoever watches how full they get."""
@@ -79,11 +90,11 @@ class Supervisor:
         """Listens inside; served by the host."""
         self.port = 0
 
-    async def prepare(self, setup: Setup) -> None:
-        """Raises WallError when it cannot restrict as asked."""
+    async def prepare(self, setup: Setup, lent: Sequence[int] = ()) -> None:
+        """Raises WallError when it cannot restrict as asked. `lent` are descriptors of what `setup.lent` names."""
         try:
             with anyio.fail_after(READY_SECONDS):
-                await self._send(msgspec.json.encode(setup), ())
+                await self._send(_encoded(msgspec.to_builtins(setup)), lent)
                 reply = await self._receive()
         except (TimeoutError, OSError) as error:
             raise WallError(f"the sandbox did not start: {error or 'it did not answer in time'}") from None
@@ -94,7 +105,30 @@ class Supervisor:
         if reply.port and len(self._handed) > folders:
             self.port = reply.port
             self.proxy = socket.socket(fileno=self._handed[folders])
+            self.proxy.setblocking(False)
         self._handed = []
+
+    async def is_free(self) -> bool:
+        """Whether it has cleared up after its last run, and lives."""
+        if self._clearing:
+            self._clearing = False
+            reply = None
+            with anyio.move_on_after(READY_SECONDS):
+                reply = await self.reply()
+            if reply is None or not reply.ready:
+                return False
+        looking = select.poll()
+        looking.register(self._control, select.POLLIN)
+        # It has nothing more to say now, unless it is gone.
+        return not looking.poll(0) and not self.process.has_ended()
+
+    def forget_connections(self) -> None:
+        """Between two runs: what the last one left at our proxy's door is not the next one's."""
+        while self.proxy is not None:
+            try:
+                self.proxy.accept()[0].close()
+            except OSError:
+                return
 
     async def run(self, request: dict[str, object], descriptors: Sequence[int]) -> "Under":
         """Begin one run. The descriptors stay the caller's."""
@@ -102,7 +136,7 @@ class Supervisor:
         if self._runs >= RUNS_MOST:
             self.usable = False
         try:
-            await self._send(msgspec.json.encode(request), descriptors)
+            await self._send(_encoded(request), descriptors)
         except OSError as error:
             self.usable = False
             raise WallError(f"the sandbox is gone: {error.strerror}") from None
@@ -116,6 +150,8 @@ class Supervisor:
             reply = None
         if reply is None:
             self.usable = False
+        elif not reply.ready:
+            self._clearing = True
         return reply
 
     async def order_kill(self) -> None:
@@ -214,7 +250,7 @@ class Under:
 
 def _read(reply: _Reply | None) -> Ended:
     if reply is None:
-        return Ended(signal=9, why="killed")  # it went down with its run
+        return Ended(signal=9, why="lost")  # it went down with its run, and with what it knew of it
     if reply.error:
         raise WallError(reply.error)
     denials = tuple(
@@ -233,6 +269,7 @@ def _read(reply: _Reply | None) -> Ended:
         why="killed" if reply.killed else "exited",
         cpu_seconds=reply.cpu,
         memory_bytes=reply.memory,
+        written=reply.written,
         denials=denials,
         violations=violations,
     )

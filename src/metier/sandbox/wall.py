@@ -1,7 +1,7 @@
 """The wall around a process: what a program of the machine can reach while it runs. Two are built:
 `bubblewrap` (namespaces) and `landlock` (where there is no bubblewrap). A backend asks its wall to start a program."""
 
-from typing import TYPE_CHECKING, Literal, Protocol, final
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, final
 
 from msgspec import Struct
 
@@ -10,9 +10,12 @@ from metier.model.job import Event, Place
 from metier.sandbox.protocol import Missing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from os import statvfs_result
     from socket import socket
+
+
+Cut: TypeAlias = Literal["", "timed_out", "out_of_memory", "out_of_disk", "stopped"]
+"""Why a run was ended by force, if it was."""
 
 
 @final
@@ -57,11 +60,10 @@ class Program(Struct, frozen=True, kw_only=True):
 @final
 class Code(Struct, frozen=True, kw_only=True):
     """Python code to start behind a wall, in a copy of an interpreter that waits there. It is told what to do over
-    the bridge."""
+    the bridge, and so are its variables: the interpreter it is a copy of must not hold them."""
 
     packages: tuple[str, ...] = ()
     """Folders it may import from."""
-    environment: dict[str, str] = {}
     cwd: str = ""
     stdout: int
     stderr: int
@@ -75,18 +77,33 @@ class Ended(Struct, frozen=True, kw_only=True):
 
     exit_code: int | None = None
     signal: int | None = None
-    why: Literal["exited", "killed", "out_of_memory"] = "exited"
+    why: Literal["exited", "killed", "out_of_memory", "lost"] = "exited"
+    """`lost`: whoever watched it went down with it, so nothing it said can be believed."""
     cpu_seconds: float = 0.0
     memory_bytes: int = 0
+    written: int = 0
+    """Bytes written to disks."""
     denials: tuple[Event, ...] = ()
     violations: tuple[Event, ...] = ()
+
+
+@final
+class Look(Struct, frozen=True):
+    """What a run takes at one moment."""
+
+    disks: "tuple[statvfs_result, ...]" = ()
+    """How full the file systems are that only it has."""
+    resident: int = 0
+    """Bytes of memory that all its processes hold together, without files they have mapped."""
+    written: int = 0
+    """Bytes they have written to disks."""
 
 
 class Running(Protocol):
     """A program behind a wall."""
 
-    def own_disks(self) -> "Sequence[statvfs_result]":
-        """How full the file systems are that only it has; none when it is over."""
+    def look(self) -> Look:
+        """What it takes now. Cheap enough to be asked many times a second."""
         ...
 
     @property

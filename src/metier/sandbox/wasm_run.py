@@ -6,7 +6,6 @@ refused to a module (it only sees `memory.grow` fail): a module that ends badly 
 use is taken to have run out of it.
 """
 
-import os
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -215,9 +214,13 @@ class Run:
             config.stderr_custom = self.err.write
         if work.stdin:
             import ctypes
+
             from wasmtime import _bindings as raw
+
             vec = raw.wasm_byte_vec_t()
-            raw.wasm_byte_vec_new(vec, len(work.stdin), ctypes.cast(work.stdin, ctypes.POINTER(ctypes.c_ubyte)))
+            raw.wasm_byte_vec_new(
+                vec, len(work.stdin), ctypes.cast(work.stdin, ctypes.POINTER(ctypes.c_ubyte))
+            )
             raw.wasi_config_set_stdin_bytes(config.ptr(), vec)
         for each in folders.shown if folders else ():
             name = work.names.get(each.guest, each.guest)

@@ -2,27 +2,31 @@
 
 The host asks one thing, `run`; the guest answers it once, and meanwhile asks what it likes. Its requests are
 answered side by side, each by the `Host` of this very call. Everything is bounded: messages, requests at once and
-altogether, text kept, answers not fetched. A line that our own runner inside would not have written ends the run
-as a violation. A `Wire` is made inside the running loop and serves one run; the descriptors stay the caller's, who
-closes them afterwards.
+altogether, text kept, answers not fetched, and the time it takes to read what it says. A message that our own runner
+inside would not have written ends the run as a violation. A `Wire` is made inside the running loop and serves one run;
+the descriptors stay the caller's, who closes them afterwards.
 """
 
 import os
+import time
 from collections import deque
 from typing import Final, Literal, TypeAlias, final
 
 import anyio
+from anyio import to_thread
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from metier.model.digest import Json
 from metier.model.job import Event, Fault
 from metier.model.ports import Answered, Host, NotAnswered
+from metier.sandbox.wire_lines import Lines
 from metier.sandbox.wire_message import (
     MOST_BYTES,
     Asked,
     Error,
     Forged,
+    Message,
     Result,
     Unfit,
     answer_line,
@@ -39,6 +43,12 @@ MOST_WAITING: Final = 1_048_576
 MOST_LOGGED: Final = 67_108_864
 """Bytes of log messages; a guest that makes more only wants to keep the host busy."""
 _PIECE: Final = 262_144
+_LARGE: Final = 65_536
+"""A message beyond this is read in a thread: everybody else's calls are on the loop."""
+_NOTICED: Final = 0.005
+_REST: Final = 1.0
+"""Whose messages took more than so many seconds to read is read again after so many times that, so that no run takes
+more than half of the loop's time."""
 _ENVELOPE: Final = 64
 """Bytes around a result: key, id and the like do not count as output."""
 
@@ -77,14 +87,23 @@ class Wire:
     """One run over one pair of descriptors."""
 
     def __init__(
-        self, read_fd: int, write_fd: int, *, key: str, host: Host | None, output_bytes: int
+        self,
+        read_fd: int,
+        write_fd: int,
+        *,
+        key: str,
+        host: Host | None,
+        output_bytes: int,
+        shared: bool = False,
     ) -> None:
+        """`shared`: the code inside can write on `read_fd` too; what it writes there is its output."""
         self._read_fd = read_fd
         self._write_fd = write_fd
         self._key = key
         self._prefix = key.encode("ascii")
         self._host = host
         self._output_bytes = output_bytes
+        self._shared = shared
         self._kept = Kept(output_bytes)
         self._denials = Events()
         self._violations = Events()
@@ -151,20 +170,34 @@ class Wire:
 
     async def _read_on(self, group: TaskGroup) -> None:
         """Until it is known how the run ended, or nothing more can come."""
-        buffer = bytearray()
-        searched = 0
         most = len(self._prefix) + 1 + max(MOST_BYTES, self._output_bytes + _ENVELOPE)
-        while self._end is None and (piece := await self._read()):
-            buffer += piece
-            while not self._reading.cancel_called and (cut := buffer.find(b"\n", searched)) >= 0:
-                line = bytes(buffer[:cut])
-                del buffer[: cut + 1]
-                searched = 0
-                self._take(line, group)
-            searched = len(buffer)
-            if searched > most and self._end is None:
-                detail = f"A message is larger than {MOST_BYTES:,} bytes"
-                self._end = Broken(problem="too_large", detail=detail)
+        lines = Lines(self._prefix, most=most, output=self._printed if self._shared else None)
+        try:
+            while self._end is None and (piece := await self._read()):
+                spent = 0.0
+                for line in lines.add(piece):
+                    message, seconds = await self._message(line)
+                    spent += seconds
+                    self._take(message, len(line) - len(self._prefix), group)
+                    if self._reading.cancel_called:
+                        return
+                if self._end is None and lines.overfull():
+                    detail = f"A message is larger than {MOST_BYTES:,} bytes"
+                    self._end = Broken(problem="too_large", detail=detail)
+                if self._end is None and spent > _NOTICED:
+                    await anyio.sleep(spent * _REST)
+        finally:
+            lines.end()
+
+    async def _message(self, line: bytes) -> tuple[Message, float]:
+        """What a line says, and how many seconds it took to read it."""
+
+        def read() -> tuple[Message, float]:
+            began = time.thread_time()
+            message = read_line(line, self._prefix, most_result=self._output_bytes + _ENVELOPE)
+            return message, time.thread_time() - began
+
+        return read() if len(line) <= _LARGE else await to_thread.run_sync(read)
 
     async def _read(self) -> bytes:
         """What there is next; nothing when the other side is gone."""
@@ -178,8 +211,7 @@ class Wire:
         except (OSError, anyio.ClosedResourceError):
             return b""
 
-    def _take(self, line: bytes, group: TaskGroup) -> None:
-        message = read_line(line, self._prefix)
+    def _take(self, message: Message, size: int, group: TaskGroup) -> None:
         if self._end is not None and not isinstance(message, Result | Error | Forged):
             return  # it asks after it ended; a second end, or a forged one, still counts
         match message:
@@ -188,7 +220,7 @@ class Wire:
             case Result() | Error() if self._end is not None:
                 self._violate("forged_message", "forged_message", "a second answer to the one run")
             case Result(value=value):
-                self._end = self._returned(value, len(line) - len(self._prefix))
+                self._end = self._returned(value, size)
             case Error(fault=fault, bad_result=True):
                 self._end = Broken(problem="bad_result", detail=fault.message)
             case Error(fault=fault):
@@ -213,8 +245,14 @@ class Wire:
     def _log(self, params: dict[str, Json]) -> None:
         level, message = params.get("level"), params.get("message")
         if isinstance(message, str):
-            self._kept.add(message, error=level in ("error", "warn"))
-        if self._kept.made > MOST_LOGGED:
+            self._keep(message, error=level in ("error", "warn"))
+
+    def _printed(self, data: bytes) -> None:
+        self._keep(data.decode(errors="replace"), error=False)
+
+    def _keep(self, text: str, *, error: bool) -> None:
+        self._kept.add(text, error=error)
+        if self._end is None and self._kept.made > MOST_LOGGED:
             self._end = Broken(problem="too_large", detail=f"It logged more than {MOST_LOGGED:,} bytes")
 
     # The guest asks

@@ -77,22 +77,23 @@ class Forged(Struct, frozen=True, kw_only=True):
 Message: TypeAlias = Asked | Result | Error | Unfit | Forged
 
 
-def read_line(line: bytes, key: bytes) -> Message:
-    """What a line without its line end says."""
+def read_line(line: bytes, key: bytes, *, most_result: int = MOST_BYTES) -> Message:
+    """What a line without its line end says. `most_result` is how large it may be when it is the result."""
     if len(line) <= len(key) or not compare_digest(line[: len(key) + 1], key + b" "):
         return Forged(why="a line without the key of this run")
     text = line[len(key) + 1 :]
+    head = _HEAD.match(text)
+    most = max(MOST_BYTES, most_result) if head is not None and head[2] == b"result" else MOST_BYTES
     try:
-        tree = loads(text)
+        tree = loads(text, most=most)
     except ValueError as problem:
-        return _unfit(text, str(problem))
+        return _unfit(head, str(problem))
     if not isinstance(tree, dict) or tree.pop("jsonrpc", "2.0") != "2.0":
         return Forged(why="a line that is no JSON-RPC message")
     return _asked(tree) if "method" in tree else _answer(tree)
 
 
-def _unfit(text: bytes, why: str) -> Unfit | Forged:
-    head = _HEAD.match(text)
+def _unfit(head: "re.Match[bytes] | None", why: str) -> Unfit | Forged:
     if head is None or (head[1] is None and head[2] != b"method"):
         return Forged(why="a line that is no JSON-RPC message")
     if head[2] != b"method":

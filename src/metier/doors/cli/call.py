@@ -40,7 +40,7 @@ def call_command(ctx: click.Context, tool: str, arguments: str, as_json: bool) -
         raise click.UsageError(f"The arguments are not strict JSON: {error}.") from None
     outcome = anyio.run(_call, settings_of(ctx), tool, given)
     if as_json:
-        click.echo(msgspec.json.encode(outcome).decode("utf-8"))
+        click.echo(ended.ascii_json(outcome))
     else:
         ended.show(outcome)
         if isinstance(outcome, Completed | Failed) and outcome.run is not None:

@@ -43,7 +43,7 @@ def show(outcome: Outcome) -> None:
         case Completed(value=str() as text):
             click.echo(visible(text))
         case Completed(value=value):
-            click.echo(msgspec.json.format(msgspec.json.encode(value), indent=1).decode("utf-8"))
+            click.echo(visible(msgspec.json.format(msgspec.json.encode(value), indent=1).decode("utf-8")))
         case Refused(code=code, reasons=reasons, remedy=remedy):
             said = "\n".join(f"  {visible(reason)}" for reason in reasons)
             click.echo(
@@ -54,6 +54,13 @@ def show(outcome: Outcome) -> None:
             click.echo(f"Failed ({code}): {visible(message)}", err=True)
         case Pending(approval_id=approval, reasons=reasons):
             click.echo(f"Waiting for approval {approval}: {visible('; '.join(reasons))}", err=True)
+
+
+def ascii_json(outcome: Outcome) -> str:
+    """One object on one line; what is beyond ASCII is escaped, so that nothing in it can move a cursor."""
+    import json
+
+    return json.dumps(msgspec.to_builtins(outcome))
 
 
 def summary(outcome: Completed | Failed, run: Run) -> list[str]:

@@ -6,7 +6,6 @@ from typing import Final, Literal, TypeAlias, cast
 
 import anyio
 import click
-import msgspec
 
 from metier.doors.cli import ended
 from metier.doors.cli.opening import settings_of
@@ -97,7 +96,7 @@ def run_command(
     )
     outcome = anyio.run(run_own, settings, wanted)
     if as_json:
-        click.echo(msgspec.json.encode(outcome).decode("utf-8"))
+        click.echo(ended.ascii_json(outcome))
     else:
         _show(outcome, printed=not (language == "wasm" and isinstance(outcome, Completed)))
     ctx.exit(ended.STATUS[type(outcome)])

@@ -8,18 +8,28 @@ import signal
 import stat
 
 
-def sweep(main: int, *, by_tree: bool) -> "tuple[int, float, int]":
-    """Kill and reap all that is left. Gives the main process's status, processor seconds, and the largest size.
+def signal_all(number: int, *, by_tree: bool) -> None:
+    """Send a signal to everything of the run. `by_tree` where there is no process namespace: then only what descends
+    from us is meant."""
+    for pid in below(os.getpid()) if by_tree else (-1,):  # -1: everybody but the first process and us
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
 
-    `by_tree` where there is no process namespace: then only what descends from us is meant.
-    """
+
+def others(main: int, *, by_tree: bool) -> bool:
+    """Whether anybody of the run is left besides its main process."""
+    if by_tree:
+        return any(pid != main for pid in below(os.getpid()))
+    return any(name.isdigit() and int(name) not in (1, main, os.getpid()) for name in os.listdir("/proc"))
+
+
+def sweep(main: int, *, by_tree: bool) -> "tuple[int, float, int]":
+    """Kill and reap all that is left. Gives the main process's status, processor seconds, and the largest size."""
     status, seconds, largest = 0, 0.0, 0
     while True:
-        for pid in below(os.getpid()) if by_tree else (-1,):  # -1: everybody but the first process and us
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        signal_all(signal.SIGKILL, by_tree=by_tree)
         try:
             pid, ended, usage = os.wait4(-1, 0)
         except ChildProcessError:
@@ -28,6 +38,15 @@ def sweep(main: int, *, by_tree: bool) -> "tuple[int, float, int]":
             status = ended
         seconds += usage.ru_utime + usage.ru_stime
         largest = max(largest, usage.ru_maxrss * 1024)
+
+
+def written() -> int:
+    """Bytes that we, and all we have reaped, had written to disks."""
+    try:
+        with open("/proc/self/io", encoding="ascii") as file:
+            return int(file.read().partition("\nwrite_bytes:")[2].split()[0])
+    except (OSError, ValueError, IndexError):
+        return 0  # this kernel does not count it
 
 
 def below(top: int) -> "list[int]":
@@ -53,25 +72,36 @@ def empty(folder: str) -> None:
     mark, number = os.urandom(8).hex(), 0
     try:
         os.fchmod(top, 0o700)
-        while names := os.listdir(top):
+        # The folder itself stays, so nothing may be written on it either.
+        for name in os.listxattr(top):
+            os.removexattr(top, name)
+        while names := _some(top):
             for name in names:
                 if not _is_folder(name, top):
                     os.unlink(name, dir_fd=top)
                     continue
                 inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
                 try:
-                    for deeper in os.listdir(inner):
-                        if _is_folder(deeper, inner):
-                            # Brought up instead of gone into: depth costs nothing then.
-                            os.rename(deeper, f"{mark}{number}", src_dir_fd=inner, dst_dir_fd=top)
-                            number += 1
-                        else:
-                            os.unlink(deeper, dir_fd=inner)
+                    while deeper := _some(inner):
+                        for each in deeper:
+                            if _is_folder(each, inner):
+                                # Brought up instead of gone into: depth costs nothing then.
+                                os.rename(each, f"{mark}{number}", src_dir_fd=inner, dst_dir_fd=top)
+                                number += 1
+                            else:
+                                os.unlink(each, dir_fd=inner)
                 finally:
                     os.close(inner)
                 os.rmdir(name, dir_fd=top)
+        os.utime(top, (0, 0))
     finally:
         os.close(top)
+
+
+def _some(folder: int) -> "list[str]":
+    """Some of the names in a folder: a run may have made more than there is memory for."""
+    with os.scandir(folder) as entries:
+        return [entry.name for entry, _ in zip(entries, range(1_000))]  # noqa: B905
 
 
 def _is_folder(name: str, parent: int) -> bool:

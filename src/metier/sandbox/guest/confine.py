@@ -90,9 +90,9 @@ _REFUSED = {
     """,
     # Programs that know these know how to do without, as on a kernel that lacks them. clone3 hides its flags behind
     # a pointer. System V and POSIX queues would carry something from one run to the next. What lies in memory
-    # files counts for no limit on memory.
+    # files counts for no limit on memory. openat2 hides the mode of a new file behind a pointer.
     errno.ENOSYS: """
-    clone3 memfd_create memfd_secret modify_ldt statmount listmount listns
+    clone3 openat2 memfd_create memfd_secret modify_ldt statmount listmount listns
     shmget shmat shmctl shmdt semget semop semctl semtimedop msgget msgsnd msgrcv msgctl
     mq_open mq_unlink mq_timedsend mq_timedreceive mq_notify mq_getsetattr
     io_setup io_destroy io_getevents io_submit io_cancel io_pgetevents
@@ -120,6 +120,10 @@ _ARCH_X86_64, _X32 = 0xC000003E, 0x40000000
 _LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
 _JUMP, _JUMP_IF_EQUAL, _JUMP_IF_AT_LEAST, _JUMP_IF_ANY_BIT = 0x05, 0x15, 0x35, 0x45
 
+_SET_ID = 0o6000
+_MAY_CREATE = (
+    0o100 | 0o20000000
+)  # O_CREAT, O_TMPFILE; without them a mode is not looked at and may be anything
 _NEW_NAMESPACE = 0x7E020000
 _CLONE_PARENT = 0x8000
 _SHARED_ANONYMOUS, _GROWS_DOWN = 0x21, 0x100
@@ -175,7 +179,15 @@ def _checked(violation: int) -> "dict[str, Code]":
     """The calls that depend on an argument."""
     eperm, enomem, eacces = _ERRNO | errno.EPERM, _ERRNO | errno.ENOMEM, _ERRNO | errno.EACCES
     own_process_only = _unless(0, (0,), eperm) + _end(_ALLOW)
-    return {
+    # A program that takes on its owner's rights would be left behind for whoever starts it outside.
+    no_set_id = {
+        name: _if_bits(mode, _SET_ID, eperm) + _end(_ALLOW)
+        for mode, names in ((1, "chmod fchmod creat mknod mkdir"), (2, "fchmodat fchmodat2 mknodat mkdirat"))
+        for name in names.split()
+    }
+    return no_set_id | {
+        "open": _unless_bits(1, _MAY_CREATE, _ALLOW) + _if_bits(2, _SET_ID, eperm) + _end(_ALLOW),
+        "openat": _unless_bits(2, _MAY_CREATE, _ALLOW) + _if_bits(3, _SET_ID, eperm) + _end(_ALLOW),
         # A child that is made a sibling would hide from who ends the whole tree.
         "clone": _if_bits(0, _NEW_NAMESPACE, violation) + _if_bits(0, _CLONE_PARENT, eperm) + _end(_ALLOW),
         "ioctl": _if_one_of(1, _IOCTLS_REFUSED, eperm) + _end(_ALLOW),
@@ -227,6 +239,10 @@ def _argument(number: int, mask: int = _WHOLE) -> "Code":
 
 def _if_bits(argument: int, bits: int, verdict: int) -> "Code":
     return [*_argument(argument), (_JUMP_IF_ANY_BIT, 0, 1, bits), *_end(verdict)]
+
+
+def _unless_bits(argument: int, bits: int, verdict: int) -> "Code":
+    return [*_argument(argument), (_JUMP_IF_ANY_BIT, 1, 0, bits), *_end(verdict)]
 
 
 def _if_high_half_at_least(argument: int, value: int, verdict: int) -> "Code":

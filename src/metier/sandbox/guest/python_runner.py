@@ -181,8 +181,8 @@ class Context:
 
 def main(descriptor: int, request: "Message") -> int:
     """Run what the host says over the bridge. The exit code of this process."""
-    surroundings(request)
     bridge = Bridge(descriptor)
+    surroundings(request, bridge.run["environment"])
     try:
         value = run(bridge)
     except SystemExit:
@@ -198,10 +198,13 @@ def main(descriptor: int, request: "Message") -> int:
     return give(bridge, value)
 
 
-def surroundings(request: "Message") -> None:
-    """The environment, the standard streams and the import path of this run, instead of the supervisor's."""
+def surroundings(request: "Message", environment: "dict[str, str]") -> None:
+    """The environment, the standard streams and the import path of this run, instead of the supervisor's.
+
+    Granted variables come over the bridge: what the supervisor had read would be in the memory of every later run.
+    """
     os.environ.clear()
-    os.environ.update(request["environment"])
+    os.environ.update(environment | request["environment"])
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     for number, name in ((1, "stdout"), (2, "stderr")):
         raw = io.FileIO(number, "w", closefd=False)

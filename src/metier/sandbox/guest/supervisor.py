@@ -33,7 +33,11 @@ else:
     import confine
 
 FRAME_MOST = 64 << 20
-REFUSED_MOST = 100
+FAMILIES = 64
+"""Address families up to here are told apart; a run cannot make a list grow by inventing more."""
+DRAIN_MOST = 100_000
+LAST_WORDS_MS = 2
+OWN_MEMORY = 96 << 20
 DUMPABLE, SUBREAPER = 4, 36
 DEFAULTS = [each for each in signal.Signals if each not in (signal.SIGKILL, signal.SIGSTOP)]
 """An interpreter ignores some signals; a program started by it should not."""
@@ -71,7 +75,7 @@ class Control:
 
     def _exactly(self, size: int) -> "bytes | None":
         while len(self._data) < size:
-            data, handed, _, _ = socket.recv_fds(self._socket, 65_536, 8)
+            data, handed, _, _ = socket.recv_fds(self._socket, 65_536, 253)
             for each in handed:
                 os.set_inheritable(each, False)
             self._handed += handed
@@ -85,17 +89,24 @@ class Control:
 class Walls:
     """What every run here is restricted to; made once. The limits bind this process too, so nothing can slip by."""
 
-    def __init__(self, setup: "Message") -> None:
+    def __init__(self, setup: "Message", lent: "list[int]") -> None:
         self.temporary: list[str] = setup["temporary"]
         self.by_tree: bool = setup["sweep_by_tree"]
         self.ruleset = -1
         if confine.landlock_abi() > 0:
-            write = [*setup["write"], *self.temporary]
+            writable = [each for each, write in zip(lent, setup["lent"], strict=True) if write]
             self.ruleset = confine.ruleset(
-                read=setup["read"], execute=setup["execute"], write=write, connect=setup["connect"]
+                read=setup["read"],
+                execute=[*setup["execute"], *lent],
+                write=[*setup["write"], *self.temporary, *writable],
+                connect=setup["connect"],
             )
         elif setup["landlock"]:
             raise OSError(errno.ENOSYS, "Landlock is not there")
+        self.memory = 0
+        """What a run may have, where that is less than we need ourselves."""
+        if (memory := setup["limits"]["RLIMIT_DATA"]) < OWN_MEMORY:
+            self.memory, setup["limits"]["RLIMIT_DATA"] = memory, OWN_MEMORY
         self.filter = confine.program(notify=True, sockets=setup["sockets"], no_metadata=setup["no_metadata"])
         for name, most in setup["limits"].items():
             kind = getattr(resource, name)
@@ -131,14 +142,21 @@ class Watch:
             if self._listener in ready and not self._refuse():
                 time.sleep(0.0005)  # its last process is ending: the descriptor is readable and holds nothing
 
+    def drain(self, *, others: bool) -> None:
+        """Hear what was tried and not yet answered; of others that are still at it, what they try in a moment more."""
+        waiting = select.poll()
+        waiting.register(self._listener, select.POLLIN)
+        for _ in range(DRAIN_MOST):
+            if not self._refuse() and not (others and waiting.poll(LAST_WORDS_MS) and self._refuse()):
+                return
+
     def _refuse(self) -> bool:
         notice = confine.receive(self._listener)
         if notice is None:
             return False
         is_socket = notice.name == "socket"
-        key = (notice.name, notice.args[0] if is_socket else 0)
-        if key in self.refused or len(self.refused) < REFUSED_MOST:
-            self.refused[key] = self.refused.get(key, 0) + 1
+        family = min(notice.args[0], FAMILIES) if is_socket else 0
+        self.refused[notice.name, family] = self.refused.get((notice.name, family), 0) + 1
         confine.refuse(self._listener, notice, errno.EACCES if is_socket else errno.EPERM)
         return True
 
@@ -149,7 +167,7 @@ class Watch:
 
 def spawn(request: "Message", descriptors: "list[int]", walls: Walls) -> "tuple[int, int]":
     """Start a program, from a thread that is restricted for ever and ends with this."""
-    found: list[tuple[int, int] | OSError] = []
+    found: list[tuple[int, int] | Exception] = []
 
     def body() -> None:
         try:
@@ -163,14 +181,17 @@ def spawn(request: "Message", descriptors: "list[int]", walls: Walls) -> "tuple[
                 setsigmask=(),
                 setsigdef=DEFAULTS,
             )
+            if walls.memory:
+                resource.prlimit(pid, resource.RLIMIT_DATA, (walls.memory, walls.memory))
+            expendable(pid)
             found.append((pid, listener))
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001  whatever it is, it is told, and nothing runs
             found.append(error)
 
     thread = threading.Thread(target=body)
     thread.start()
     thread.join()
-    if isinstance(found[0], OSError):
+    if isinstance(found[0], Exception):
         raise found[0]
     return found[0]
 
@@ -184,6 +205,7 @@ def fork(request: "Message", descriptors: "list[int]", walls: Walls) -> "tuple[i
         try:  # whatever happens here must not go on as a second supervisor
             os.setsid()
             prctl(DUMPABLE, 1)
+            expendable(os.getpid())
             listener = confine.restrict(walls.ruleset, walls.filter, notify=True)
             socket.send_fds(theirs, [b"l"], [listener])
             for number, each in enumerate([fcntl.fcntl(each, fcntl.F_DUPFD, 16) for each in descriptors]):
@@ -191,6 +213,8 @@ def fork(request: "Message", descriptors: "list[int]", walls: Walls) -> "tuple[i
             os.closerange(len(descriptors), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
             for each in DEFAULTS:
                 signal.signal(each, signal.SIG_DFL)
+            if walls.memory:
+                resource.setrlimit(resource.RLIMIT_DATA, (walls.memory, walls.memory))
             import python_runner  # pyright: ignore[reportMissingImports]  lies beside this file, and is loaded already
 
             code = python_runner.main(3, request)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
@@ -217,24 +241,26 @@ def run(
     request: "Message", descriptors: "list[int]", control: Control, walls: Walls
 ) -> "tuple[Message, bool]":
     """One run from start to clean end: what to tell the host about it, and whether the host is gone."""
+    before = aftermath.written()
     try:
         enter(request, walls)
         main, listener = (spawn if "file" in request else fork)(request, descriptors, walls)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         os.chdir("/")
-        return {"error": error.strerror or str(error)}, False
+        return {"error": getattr(error, "strerror", None) or str(error)}, False
     finally:
         for each in descriptors:
             os.close(each)
     watch = Watch(control, main, listener)
     watch.until_end()
+    # Killed, those that wait for an answer would take with them what they tried.
+    watch.drain(others=aftermath.others(main, by_tree=walls.by_tree))
     status, seconds, largest = aftermath.sweep(main, by_tree=walls.by_tree)
     watch.close()
     os.chdir("/")
-    for folder in walls.temporary:
-        aftermath.empty(folder)
     refused = [[name, argument, count] for (name, argument), count in watch.refused.items()]
     reply: Message = {"killed": watch.killed, "cpu": seconds, "memory": largest, "refused": refused}
+    reply["written"] = aftermath.written() - before
     if os.WIFSIGNALED(status):
         reply["signal"] = os.WTERMSIG(status)
     else:
@@ -242,12 +268,21 @@ def run(
     return reply, watch.host_gone
 
 
+def expendable(pid: int) -> None:
+    """When memory runs out it is the run that goes, never who watches it."""
+    try:
+        with open(f"/proc/{pid}/oom_score_adj", "w", encoding="ascii") as file:
+            file.write("1000")
+    except OSError:
+        pass  # it has ended already
+
+
 def prctl(option: int, value: int) -> None:
     if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
 
 
-def prepare(setup: "Message") -> "tuple[Walls, Message, list[int]]":
+def prepare(setup: "Message", lent: "list[int]") -> "tuple[Walls, Message, list[int]]":
     """Do what the host asked for at the start; gives what it is told, with descriptors for it."""
     prctl(SUBREAPER, 1)  # orphans of a run come to us
     prctl(DUMPABLE, 0)  # our memory is not for our neighbours
@@ -262,7 +297,9 @@ def prepare(setup: "Message") -> "tuple[Walls, Message, list[int]]":
         ready["port"] = listening.getsockname()[1]
         setup["connect"] = [ready["port"]]
         handed.append(listening.detach())
-    walls = Walls(setup)
+    walls = Walls(setup, lent)
+    for each in lent:
+        os.close(each)
     if setup["python"]:
         import gc
 
@@ -279,7 +316,7 @@ def main() -> None:
     if first is None:
         return
     try:
-        walls, ready, handed = prepare(first[0])
+        walls, ready, handed = prepare(*first)
     except OSError as error:
         control.send(
             {"error": f"{error.strerror or error}{': ' + str(error.filename) if error.filename else ''}"}
@@ -288,6 +325,17 @@ def main() -> None:
     control.send(ready, handed)
     for each in handed:
         os.close(each)
+    try:
+        serve(control, walls)
+    finally:
+        if walls.by_tree:  # it lies on the host's disk, and the host may be gone
+            for folder in walls.temporary:
+                aftermath.empty(folder)
+                os.rmdir(folder)
+
+
+def serve(control: Control, walls: Walls) -> None:
+    """One run after another, until the host is gone."""
     while (got := control.receive()) is not None:
         request, descriptors = got
         if "kill" in request:
@@ -295,7 +343,10 @@ def main() -> None:
         reply, host_gone = run(request, descriptors, control, walls)
         if host_gone:
             return
-        control.send(reply)
+        control.send(reply)  # first: what follows works on what the run left, and might fail
+        for folder in walls.temporary:
+            aftermath.empty(folder)
+        control.send({"ready": True})
 
 
 if __name__ == "__main__":

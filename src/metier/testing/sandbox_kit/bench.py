@@ -193,22 +193,17 @@ class Bench:
         return True
 
     async def attack(
-        self,
-        act: str,
-        inside: Mapping[str, Any],
-        outside: Mapping[str, Any],
-        *,
-        must: Sequence[str],
-        **more: Any,
+        self, act: str, inside: Mapping[str, Any], outside: Mapping[str, Any], **more: Any
     ) -> Report:
-        """Try several things outside, where those in `must` have to succeed, then inside, where none may."""
-        await self.attack_outside(act, outside, must=must)
+        """Try several things outside, where the certain ones have to succeed, then inside, where none may."""
+        await self.attack_outside(act, outside)
         return await self.attack_inside(act, inside, **more)
 
-    async def attack_outside(self, act: str, params: Mapping[str, Any], *, must: Sequence[str]) -> None:
+    async def attack_outside(self, act: str, params: Mapping[str, Any]) -> None:
         if act not in self.guest.absent:
             did = (await self.control(act, params))["did"]
-            self.need("control", set(must) <= set(did), f"outside only {did} succeeded")
+            certain = self.guest.certain[act]
+            self.need("control", set(certain) <= set(did), f"outside only {did} succeeded")
 
     async def attack_inside(self, act: str, params: Mapping[str, Any], **more: Any) -> Report:
         report = await self.run(act, params, **more)

@@ -15,7 +15,7 @@ from metier.testing.sandbox_kit.bench import Bench
 from metier.testing.sandbox_kit.checks_time import warm
 
 SECRET = "metier-kit-secret-b1946ac9"  # noqa: S105  it is meant to be found
-STANDARD = frozenset({"HOME", "PATH", "TMPDIR", "LANG"})
+STANDARD = frozenset({"HOME", "PATH", "TMPDIR", "LANG", "TZ"})
 
 
 def place(path: str, *, writable: bool = False) -> Place:
@@ -100,10 +100,8 @@ async def no_host_file_can_be_read_or_listed(bench: Bench) -> None:
         asked: dict[str, Any] = {"file": file, "secret": SECRET, "pid": os.getpid()}
         asked["home"] = os.path.dirname(os.path.dirname(file))
         asked["names"] = os.listdir(asked["home"])
-        must = ("open", "descriptor_of_folder", "map", "list", "passwords", "write", "create")
         outside = {**asked, "file": _outside(bench)}
-        must = must if bench.guest.name in ("python", "native") else ("open",)
-        await bench.attack("read_outside", asked, outside, must=must)
+        await bench.attack("read_outside", asked, outside)
     left = sorted(os.listdir(os.path.dirname(file)))
     bench.expect("unchanged", left == ["data.json", "movable", "removable", "secret.py"], left)
     missing = {"file": os.path.join(os.path.dirname(file), "nothing")}
@@ -126,8 +124,7 @@ async def links_in_a_granted_folder_lead_nowhere(bench: Bench) -> None:
     inside = _granted_with_links(bench, file)
     outside = {"inside": _granted_with_links(bench, control), "file": control, "secret": SECRET}
     asked = {"inside": inside, "file": file, "secret": SECRET}
-    must = ("shipped_to_file", "shipped_to_folder", "made_to_file", "made_to_folder")
-    await bench.attack("links", asked, outside, must=must, places=(place(inside, writable=True),), cwd=inside)
+    await bench.attack("links", asked, outside, places=(place(inside, writable=True),), cwd=inside)
     left = sorted(os.listdir(os.path.dirname(file)))
     bench.expect("unchanged", left == ["data.json", "movable", "removable", "secret.py"], left)
 
@@ -147,7 +144,7 @@ async def a_read_only_grant_refuses_every_change(bench: Bench) -> None:
     hook = bench.file(os.path.join(granted, "hooks"), "pre-commit", "as it was")
     control = bench.file(bench.folder("control"), "file", "as it was")
     said = await bench.control("change", {"file": control, "writable": bench.folder("control")})
-    bench.need("control", {"write", "mode", "rename"} <= set(said["did"]), said)
+    bench.need("control", set(bench.guest.certain["change"]) <= set(said["did"]), said)
     places = (place(granted), place(writable, writable=True))
     for each in (file, hook):
         before = _state(each)
@@ -219,7 +216,7 @@ async def only_the_standard_descriptors_are_open(bench: Bench) -> None:
 async def proc_sys_and_dev_are_minimal(bench: Bench) -> None:
     asked: dict[str, Any] = {"pid": os.getpid(), "disk": _disk()}
     await warm(bench)
-    await bench.attack("devices", asked, asked, must=("other_processes", "/sys"))
+    await bench.attack("devices", asked, asked)
 
 
 def _disk() -> str:
@@ -230,6 +227,8 @@ def _disk() -> str:
 
 
 async def runtime_files_shipped_by_a_skill_are_ignored(bench: Bench) -> None:
+    if await bench.absent("shipped"):
+        return
     bundle = bench.folder("shipped")
     for name in ("json.py", "textwrap.py", "sitecustomize.py", "usercustomize.py", "planted.py"):
         bench.file(bundle, name, f"PLANTED = True\nraise SystemError({SECRET!r})\n")

@@ -51,9 +51,7 @@ async def memory_outside_the_script_heap_is_counted(bench: Bench) -> None:
 
 
 async def one_huge_allocation_fails_at_once(bench: Bench) -> None:
-    report = await bench.attack(
-        "huge", {"text": True}, {"text": False}, must=("eight_gigabytes",), timeout=5.0
-    )
+    report = await bench.attack("huge", {"text": True}, {"text": False}, timeout=5.0)
     bench.expect("at_once", report.usage.seconds < 3, report.usage)
 
 
@@ -84,11 +82,11 @@ async def a_fork_bomb_is_bounded_for_root_and_for_a_user(bench: Bench) -> None:
 
 
 async def a_thread_or_worker_bomb_is_bounded(bench: Bench) -> None:
-    if await bench.absent("threads", {"most": 400}):
+    if await bench.absent("threads", {"most": 120}):
         return
-    control = await bench.control("threads", {"most": 400})
-    bench.need("control", control["count"] == 400, control)
-    report = await bench.run("threads", {"most": 400}, processes=32)
+    control = await bench.control("threads", {"most": 120})
+    bench.need("control", control["count"] == 120, control)
+    report = await bench.run("threads", {"most": 120}, processes=32)
     bench.expect("bounded", bench.said(report).get("count", 0) <= 32 + OWN, report)
 
 
@@ -145,7 +143,9 @@ async def a_crash_leaves_no_core_file(bench: Bench) -> None:
     control = await bench.bare("crash", crash, cwd=bench.folder("control"))
     bench.need("control", control.exit_code == -signal.SIGABRT, control)
     places = (Place(path=work, writable=True),)
-    for number in (signal.SIGABRT, signal.SIGSEGV, signal.SIGQUIT):
+    machine_code = "system_calls" not in bench.guest.absent
+    # An engine may take a SIGSEGV that somebody sent for one of its own tricks.
+    for number in (signal.SIGABRT, signal.SIGQUIT, *((signal.SIGSEGV,) if machine_code else ())):
         report = await bench.run("crash", {"signal": int(number)}, places=places, cwd=work)
         bench.expect("crashed", report.signal == number, report)
         bench.expect("no_core", os.listdir(work) == [], os.listdir(work))

@@ -49,12 +49,31 @@ BUBBLEWRAP_STRAIGHT: Final = (
 )
 LANDLOCK_NATIVE: Final = _NO_NAMESPACES
 LANDLOCK_PYTHON: Final = _NO_NAMESPACES
-_DENO: Final = (
+BUBBLEWRAP_DENO: Final[tuple[Gap, ...]] = ()
+LANDLOCK_DENO: Final = (
     Gap(
-        behaviour=55,
-        what=frozenset({"nothing_more"}),
-        reason="the stack of an error names the guest's own side of the bridge, which the guest can read anyway",
+        behaviour=38,
+        what=frozenset(),
+        reason="the engine tells nobody whether a file exists, but an engine alone is not believed",
+        guarantee=Guarantee.EXISTENCE,
+    ),
+    Gap(
+        behaviour=51,
+        what=frozenset(),
+        reason="the engine lets nobody look at processes, but an engine alone is not believed",
+        guarantee=Guarantee.PROCESSES_HIDDEN,
     ),
 )
-BUBBLEWRAP_DENO: Final = _DENO
-LANDLOCK_DENO: Final = (*_NO_NAMESPACES, *_DENO)
+WASM: Final = (
+    Gap(
+        behaviour=31,
+        what=frozenset({"exit_137"}),
+        reason="WASI has no exit codes above 125; the module is told so and ends in an error of its own",
+    ),
+    Gap(
+        behaviour=47,
+        what=frozenset(),
+        reason="a module has no sockets; what it wants from the network it asks of the host",
+        guarantee=Guarantee.NETWORK_BY_GRANT,
+    ),
+)

@@ -48,6 +48,11 @@ class Guest(Protocol):
         ...
 
     @property
+    def certain(self) -> Mapping[str, tuple[str, ...]]:
+        """By act: the attempts that succeed outside on every machine, and so prove that it can be done."""
+        ...
+
+    @property
     def bridged(self) -> bool:
         """Whether code in it can ask the host, and gives its result as a value."""
         ...

@@ -7,6 +7,7 @@ it turns out to be closed, the line is wrong and says so.
 # ruff: noqa: ASYNC240
 # Files of a test, quick to look at.
 
+import gc
 import os
 import shutil
 import tempfile
@@ -59,6 +60,7 @@ async def verify(behaviour: Behaviour, backend: Backend, folder: str) -> None:
     before = leftovers.look()
     try:
         broken, longest = await _tried(behaviour, backend, inner)
+        gc.collect()  # what a library lets go of when its objects go is not left behind
         left = [*await settled(before), *(f"temporary file: {name}" for name in os.listdir(temporary))]
     finally:
         tempfile.tempdir = told

@@ -47,6 +47,24 @@ class JavaScriptGuest:
         _BEYOND,
     )
 
+    certain: Final[Mapping[str, tuple[str, ...]]] = {
+        "huge": (),
+        "read_outside": ("open", "list", "fetch", "node", "require", "passwords", "home", "write", "create"),
+        "links": ("shipped_to_file", "shipped_to_folder", "made_to_file", "made_to_folder"),
+        "change": ("write", "mode", "times", "rename"),
+        "devices": ("other_processes", "/sys"),
+        "network": ("tcp", "listen", "node"),
+        "unix_sockets": ("path_stream", "node"),
+        "made_code": (
+            "evaluated",
+            "by_new_function",
+            "by_a_data_import",
+            "by_a_worker",
+            "by_a_shell",
+            "by_node",
+        ),
+    }
+
     def prepare(self, act: str, params: Mapping[str, Any], folder: str, *, at_load: bool = False) -> Prepared:
         if not at_load:
             source = f"{_text()}\nresult = await acts.{act}(params, context);"

@@ -18,6 +18,31 @@ from metier.testing.sandbox_kit.outside import last_line, outside
 
 PYTHON: Final = os.path.realpath(sys.executable)
 PREFIX: Final = os.path.realpath(sys.base_prefix)
+CERTAIN: Final = {
+    "huge": ("eight_gigabytes", "one_terabyte"),
+    "read_outside": (
+        "open",
+        "descriptor_of_folder",
+        "map",
+        "list",
+        "import",
+        "passwords",
+        "home",
+        "write",
+        "create",
+    ),
+    "links": ("shipped_to_file", "shipped_to_folder", "dots", "made_to_file", "made_to_folder", "moved_out"),
+    "change": ("write", "truncate", "mode", "times", "rename"),
+    "devices": ("other_processes", "/sys"),
+    "network": ("tcp", "udp", "listen"),
+    "unix_sockets": ("abstract_stream", "abstract_datagram", "path_stream", "path_by_a_pair"),
+    "system_calls": ("unshare", "clone", "ptrace", "keyctl", "clone3"),
+    "made_code": (
+        *("evaluated", "by_its_frames", "by_foreign_functions", "by_a_shell", "by_another_interpreter"),
+        *("by_the_loader", "from_memory", "by_a_copy", "by_a_script"),
+    ),
+}
+"""What can be done outside on every machine."""
 
 
 @cache
@@ -58,6 +83,7 @@ class PythonGuest:
 
     name: Final = "python"
     absent: Final[Mapping[str, str]] = {}
+    certain: Final[Mapping[str, tuple[str, ...]]] = CERTAIN
     bridged: Final = True
     leaves_uncaught: Final = frozenset({"out_of_memory"})
 
@@ -98,6 +124,7 @@ class NativeGuest:
         "ask": "a program has no bridge: there is no descriptor to speak on",
         "forge": "a program has no bridge: there is no descriptor to speak on",
     }
+    certain: Final[Mapping[str, tuple[str, ...]]] = CERTAIN
     bridged: Final = False
     leaves_uncaught: Final = frozenset({"out_of_memory", "exited", "signalled"})
 

@@ -1,5 +1,7 @@
 // Where a hook's event waits for it. The runner offers one; `runHook` of `openclaw/hooks` takes it.
 
+import { apart, named } from "./stacks.mjs";
+
 let offered = null;
 let taken = null;
 
@@ -16,13 +18,10 @@ export function takenUp() {
 /** Call `handler` with the event of this run. */
 export function take(handler) {
   if (offered === null) {
-    return Promise.reject(new Error("runHook: there is no event; it was taken already, or this run is no hook"));
+    return Promise.reject(named("Error", "runHook: there is no event; it was taken already, or this run is no hook"));
   }
   const event = offered;
   offered = null;
-  taken = (async () => {
-    await handler(event);
-    return event.context;
-  })();
+  taken = apart(handler, [undefined, event]).then(() => event.context);
   return taken.then(() => undefined);
 }

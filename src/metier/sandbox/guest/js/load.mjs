@@ -1,6 +1,8 @@
 // From a file or a text to the function that is called. What the code is written as is found out by compiling it:
 // text that could be CommonJS is compiled as that, and if its syntax is not, it is loaded as a module.
 
+import { apart } from "./stacks.mjs";
+
 const readText = Deno.readTextFileSync;
 const AsyncFunction = (async () => {}).constructor;
 const MaybeCommonJs = /\b(?:module\s*\.\s*exports|exports\s*[.[]|require\s*\()/;
@@ -43,7 +45,7 @@ export function chosen(exports, name) {
 export async function compileInline(source, language) {
   // Set in advance so that strict code may assign it too; a declaration of its own is found first.
   globalThis.result = undefined;
-  const body = `${source}\n;return result;`;
+  const body = `${source}\n;return result;\n//# sourceURL=inline`;
   if (language === "javascript") return new AsyncFunction("params", "context", body);
   const text = `export default async function (params, context) {\n${body}\n}`;
   return (await import(`data:application/typescript,${encodeURIComponent(text)}`)).default;
@@ -59,9 +61,10 @@ function compiled(text, path) {
   }
 }
 
-function executed(made, path) {
+async function executed(made, path) {
   const module = { exports: {} };
-  made.call(module.exports, module.exports, module, path, path.slice(0, path.lastIndexOf("/")), undefined);
+  const folder = path.slice(0, path.lastIndexOf("/"));
+  await apart(made, [module.exports, module.exports, module, path, folder, undefined]);
   return module.exports;
 }
 
@@ -69,7 +72,7 @@ function executed(made, path) {
 async function required(path) {
   const { createRequire } = await import("node:module");
   void globalThis.process; // puts the streams of this run into place before the code can ask for them
-  return createRequire(address(path))(path);
+  return await apart(createRequire(address(path)), [undefined, path]);
 }
 
 function address(path) {

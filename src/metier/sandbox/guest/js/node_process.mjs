@@ -1,9 +1,6 @@
-// `node:process` as skills import it: the real one with the streams of this run.
-
-import real from "node:process";
-import { patchedProcess } from "./streams.mjs";
+// `node:process` as skills import it: the real one with the streams of this run, as `globalThis` has it.
 
 export * from "node:process";
-const process = patchedProcess(real);
-export const { stdin, stdout, stderr } = process;
+const process = globalThis.process;
+export const { stdin, stdout, stderr, argv, getBuiltinModule } = process;
 export default process;

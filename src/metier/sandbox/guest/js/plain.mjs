@@ -1,5 +1,7 @@
 // Plain JSON, or a clear error: what would be lost or changed on its way is refused, not dropped.
 
+import { short } from "./stacks.mjs";
+
 const stringify = JSON.stringify;
 const isView = ArrayBuffer.isView;
 const isInteger = Number.isInteger;
@@ -23,6 +25,11 @@ const ODD_NAME = /[^A-Za-z0-9_$.-]/;
 /** What is wrong with a value that is not plain JSON. */
 export class NotPlain extends TypeError {
   name = "NotPlain";
+
+  constructor(message) {
+    super(message);
+    short(this);
+  }
 }
 
 /** The JSON text of a value. `what` names it in the error; undefined becomes null. */

@@ -4,13 +4,14 @@
 import { contextFor } from "./context.mjs";
 import { chosen, compileInline, loadFile } from "./load.mjs";
 import { calledName, encoded, NotPlain, said } from "./plain.mjs";
+import { apart } from "./stacks.mjs";
 import { flush, sayWhere, takeStreams } from "./streams.mjs";
-import { answered, end, order, readNothing, resultRoom } from "./wire.mjs";
+import { takeWire } from "./wire.mjs";
 
+const wire = takeWire();
 const stringify = JSON.stringify;
-const encode = Function.prototype.call.bind(TextEncoder.prototype.encode);
-const encoder = new TextEncoder();
 const slice = Function.prototype.call.bind(String.prototype.slice);
+const wellFormed = Function.prototype.call.bind(String.prototype.toWellFormed);
 const setVariable = Deno.env.set.bind(Deno.env);
 const RAISED = -32000;
 const BAD_RESULT = -32001;
@@ -25,18 +26,23 @@ async function hook(run) {
 
 async function result(run) {
   if (run.kind === "hook") return await hook(run);
-  const context = contextFor(run.context);
+  const context = contextFor(run.context, wire.ask);
   const called = run.kind === "inline"
     ? await compileInline(run.source, run.language)
     : chosen(await loadFile(run.file), run.export);
-  return await called(run.params, context);
+  return await apart(called, [undefined, run.params, context]);
+}
+
+// A text that is cut may end in half a character, and code may throw half ones: neither is JSON.
+function words(text, most) {
+  return wellFormed(slice(text, 0, most));
 }
 
 function fail(thrown) {
   flush();
   const code = thrown instanceof NotPlain ? BAD_RESULT : RAISED;
-  const error = { code, message: slice(said(thrown), 0, 8192), data: { name: slice(calledName(thrown), 0, 100) } };
-  end("error", stringify(error));
+  const error = { code, message: words(said(thrown), 8192), data: { name: words(calledName(thrown), 100) } };
+  wire.fail(stringify(error));
 }
 
 async function main(run) {
@@ -45,13 +51,10 @@ async function main(run) {
     for (const name of names) setVariable(name, run.environment[name]);
     const value = await result(run);
     const body = encoded(value, "the result");
-    if (encode(encoder, body).length > resultRoom()) {
-      throw new NotPlain(`the result is larger than the limit of ${resultRoom()} bytes`);
-    }
     // What was asked for before the end is done before the end.
-    await answered();
+    await wire.answered();
     flush();
-    end("result", body);
+    wire.finish(body);
   } catch (thrown) {
     fail(thrown);
   }
@@ -61,7 +64,7 @@ async function main(run) {
 async function practise() {
   const file = new URL("./practice.js", import.meta.url).pathname;
   const context = { call: { id: "" }, operator: {} };
-  readNothing();
+  wire.readNothing();
   await main({ kind: "handler", file, export: "default", params: {}, context, environment: {} });
   await Deno.lstat(file); // its thread then waits for the first answer that is read
 }
@@ -74,8 +77,8 @@ addEventListener("error", (event) => {
   event.preventDefault();
   fail(event.error);
 });
-takeStreams();
+takeStreams(wire.tell);
 sayWhere();
 if (Deno.args[0] === "ahead") await practise();
-const given = order();
+const given = wire.order();
 if (given !== null) main(given);

@@ -1,7 +1,7 @@
 // Standard input, output and the console as a skill sees them. Output becomes log lines over the bridge, input is
-// empty: the descriptors themselves carry the bridge, and a byte of the skill's own on them would end its run.
+// empty: the descriptors themselves carry the bridge. Where the engine and our runner lie is not said either.
 
-import { tell } from "./wire.mjs";
+import { short, shown } from "./stacks.mjs";
 
 const define = Object.defineProperty;
 const decode = Function.prototype.call.bind(TextDecoder.prototype.decode);
@@ -20,9 +20,16 @@ const processOf = Object.getOwnPropertyDescriptor(globalThis, "process")?.get;
 /** Text that waits for its line end, one store for each level. */
 const rest = { info: "", error: "" };
 let patched = false;
+let tell = () => undefined;
+const later = setTimeout;
+const withoutWaiting = Deno.unrefTimer;
+/** How long a line may stay without its end before it is told as it is: a run may be ended at any time. */
+const PATIENCE_MS = 20;
+let soon = false;
 
-/** Take the real streams away, and what would speak past the bridge. */
-export function takeStreams() {
+/** Take the real streams away, and what would speak past the bridge. Output is given to `teller`. */
+export function takeStreams(teller) {
+  tell = teller;
   const print = (text, level) => write(level > 1 ? "error" : "info", text);
   const made = new NodeConsole(print);
   for (const name of Object.getOwnPropertyNames(made)) {
@@ -34,6 +41,8 @@ export function takeStreams() {
   for (const name of ["Command", "run", "spawn", "spawnAndWait", "spawnAndWaitSync"]) {
     if (name in Deno) replace(Deno, name, noProgram);
   }
+  replace(Deno, "mainModule", "metier:runner");
+  replace(Deno, "execPath", () => "deno");
   replace(globalThis, "Worker", noWorker);
   replace(globalThis, "alert", () => undefined);
   replace(globalThis, "confirm", () => false);
@@ -52,9 +61,16 @@ export function flush() {
 }
 
 /** Node's process, with the same streams as everybody else. */
-export function patchedProcess(process) {
+function patchedProcess(process) {
   if (patched) return process;
   patched = true;
+  const builtin = process.getBuiltinModule;
+  replace(process, "getBuiltinModule", (name) => {
+    const found = builtin(name);
+    if (found?.Worker) found.Worker = noWorker;
+    return found;
+  });
+  replace(process, "argv", ["deno", "metier:runner"]);
   replace(process, "stdin", nodeStream(null));
   replace(process, "stdout", nodeStream("info"));
   replace(process, "stderr", nodeStream("error"));
@@ -69,6 +85,13 @@ function write(level, text) {
   if (rest[level].length > 65536) {
     tell(level, rest[level]);
     rest[level] = "";
+  }
+  if (rest[level] !== "" && !soon) {
+    soon = true;
+    withoutWaiting(later(() => {
+      soon = false;
+      flush();
+    }, PATIENCE_MS));
   }
 }
 
@@ -90,10 +113,10 @@ function input() {
 }
 
 function output(level) {
-  const put = (bytes) => {
+  const put = shown((bytes) => {
     write(level, decode(decoder, bytes));
     return bytes.length;
-  };
+  });
   return {
     write: async (bytes) => put(bytes),
     writeSync: put,
@@ -113,12 +136,12 @@ function nodeStream(level) {
     writable: level !== null,
     readable: level === null,
     columns: 80,
-    write(chunk, encoding, done) {
+    write: shown((chunk, encoding, done) => {
       if (level !== null) write(level, typeof chunk === "string" ? chunk : decode(decoder, chunk));
       const after = typeof encoding === "function" ? encoding : done;
       if (typeof after === "function") queueMicrotask(after);
       return true;
-    },
+    }),
     end(chunk) {
       if (chunk !== undefined) self.write(chunk);
       return self;
@@ -154,9 +177,10 @@ function audit(permission, value) {
 function noProgram(program) {
   const value = typeof program === "string" ? program : "a program";
   audit("run", slice(value, 0, 200));
-  throw new NotCapable(`Requires run access to "${value}": programs are started with context.exec`);
+  throw short(new NotCapable(`Requires run access to "${value}": programs are started with context.exec`));
 }
 
-function noWorker() {
-  throw new NotCapable("Workers are not available here: each would have a memory limit of its own");
+/** What stands in for every way to a worker that code usually takes. The walls bound the memory of any other. */
+export function noWorker() {
+  throw short(new NotCapable("Workers are not available here: each would have a memory limit of its own"));
 }

@@ -1,0 +1,34 @@
+"""The contract kit on WASM modules."""
+
+import tempfile
+from pathlib import Path
+
+import anyio
+import pytest
+
+from kit_backends import wasm
+from metier.testing.sandbox_kit.behaviour import Behaviour
+from metier.testing.sandbox_kit.bench import Bench
+from metier.testing.sandbox_kit.kit import BEHAVIOURS, verify
+
+EVERY = [
+    pytest.param(each, id=str(each), marks=[pytest.mark.slow] if each.slow else []) for each in BEHAVIOURS
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def awake() -> None:
+    """wasmtime starts threads of its own with its first run; they stay for as long as the program does."""
+
+    async def once() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            opened = wasm().open(folder)
+            await Bench(opened.sandbox, wasm(), folder).run("echo")
+            await opened.aclose()
+
+    anyio.run(once)
+
+
+@pytest.mark.parametrize("behaviour", EVERY)
+def test_wasm(behaviour: Behaviour, tmp_path: Path) -> None:
+    anyio.run(verify, behaviour, wasm(), str(tmp_path))
