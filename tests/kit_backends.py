@@ -4,10 +4,12 @@ import atexit
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Any
+
+import pytest
 
 from metier.model.guarantee import Guarantee
 from metier.sandbox import bwrap_line, cgroup
@@ -22,6 +24,8 @@ from metier.sandbox.wall import Wall
 from metier.sandbox.wasm import WasmSandbox
 from metier.testing.sandbox_kit import gaps
 from metier.testing.sandbox_kit.backend import Backend, Opened
+from metier.testing.sandbox_kit.bench import TORTURE
+from metier.testing.sandbox_kit.kit import BEHAVIOURS
 from metier.testing.sandbox_kit.probes_javascript import JavaScriptGuest
 from metier.testing.sandbox_kit.probes_python import NativeGuest, PythonGuest
 from metier.testing.sandbox_kit.probes_wasm import WasmGuest
@@ -29,6 +33,16 @@ from metier.testing.sandbox_kit.probes_wasm import WasmGuest
 TEMPORARY = tempfile.gettempdir()
 HERE = os.path.realpath(__file__)
 SUPERVISED = frozenset({Guarantee.VIOLATIONS_SEEN, Guarantee.MEMORY_EXACT})
+
+
+def behaviours(numbers: Collection[int] = range(1, 61)) -> list[Any]:
+    """The behaviours of these numbers as parameters of a test."""
+    more = [pytest.mark.timeout(3_600)] if TORTURE else []
+    return [
+        pytest.param(each, id=str(each), marks=[*more, pytest.mark.slow] if each.slow else more)
+        for each in BEHAVIOURS
+        if each.number in numbers
+    ]
 
 
 class Walled:

@@ -43,7 +43,7 @@ from metier.record.trust import TrustStore
 from metier.record.verify import verify
 from metier.runtime import Runtime
 from metier.sandbox.ending import outcome_of
-from metier.sandbox.job_places import Ground
+from metier.sandbox.job_protected import Ground
 from metier.sandbox.protocol import Missing
 
 CODE = InlineCode(language="python", source="result = 1")
@@ -274,14 +274,14 @@ def test_a_command_is_its_own_program_with_the_arguments_in_their_places(forge: 
     job = forge.job(degrees="9 0; rm")
     assert job.entry == Command(argv=("kettle", "--to", "9 0; rm"))
     assert job.binaries == {"kettle": str(forge.machine.bin / "kettle")}
-    assert Guarantee.VIOLATIONS_SEEN not in job.needs
 
 
-def test_a_program_that_runs_what_it_is_told_to_is_watched_like_code(forge: Forge) -> None:
-    forge.machine.program("bash")
-    granted = PermissionSet(binaries=frozenset({"bash"}))
-    forge.tool = tool(Command(argv=("bash", "{{file}}")), permissions=granted)
-    assert Guarantee.VIOLATIONS_SEEN in forge.job(file="x").needs
+def test_a_program_that_may_start_others_is_watched_like_code(forge: Forge) -> None:
+    forge.environ["PATH"] = os.defpath + os.pathsep + "/usr/bin"
+    for name, watched in (("find", True), ("ls", False)):
+        granted = PermissionSet(binaries=frozenset({name}))
+        forge.tool = tool(Command(argv=(name, "{{file}}")), permissions=granted)
+        assert (Guarantee.VIOLATIONS_SEEN in forge.job(file="x").needs) == watched
 
 
 def test_a_program_that_was_not_declared_does_not_run(forge: Forge) -> None:

@@ -30,10 +30,11 @@ from metier.model.ports import Host, Operations
 from metier.model.skill import Limits
 from metier.sandbox.ending import outcome_of
 from metier.sandbox.job_argv import filled
-from metier.sandbox.job_binaries import is_interpreter, real_programs
+from metier.sandbox.job_binaries import keeps_to_itself, real_programs
 from metier.sandbox.job_environment import granted_variables
 from metier.sandbox.job_limits import CAPS, bounded
-from metier.sandbox.job_places import Ground, NoPlace, inside, places
+from metier.sandbox.job_places import NoPlace, inside, places
+from metier.sandbox.job_protected import Ground
 from metier.sandbox.protocol import Sandbox
 from metier.sandbox.select import Unavailable, select
 
@@ -247,9 +248,9 @@ def _entry(entry: Entry, arguments: Mapping[str, Json], binaries: Mapping[str, s
 
 
 def _needs(entry: Entry, binaries: Mapping[str, str], granted: PermissionSet) -> frozenset[Guarantee]:
-    """What a run of the entry needs. A program that runs what it is told to is watched as code is."""
+    """What a run of the entry needs. A program that may start others is watched as code is."""
     needs = needed(entry, network=bool(granted.hosts))
-    if isinstance(entry, Command) and is_interpreter(binaries[entry.argv[0]]):
+    if isinstance(entry, Command) and not keeps_to_itself(binaries[entry.argv[0]]):
         return needs | {Guarantee.VIOLATIONS_SEEN}
     return needs
 

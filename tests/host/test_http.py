@@ -9,6 +9,7 @@ import pytest
 
 from loopback import Authority, Listener, World, make_authority, reply
 from metier.host.http import Http
+from metier.model.digest import Json
 from metier.model.permission import PermissionSet
 from metier.model.ports import Answered, NotAnswered
 from metier.sandbox.egress import Egress
@@ -38,13 +39,17 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 def ask(
-    world: World, *requests: dict[str, Any], hosts: tuple[str, ...] = ("http://a.example",), roots: str = ""
+    world: World,
+    *requests: dict[str, Any],
+    hosts: tuple[str, ...] = ("http://a.example",),
+    roots: str = "",
+    given: Json = None,
 ) -> list[Answered | NotAnswered]:
     def make(**given: Any) -> Egress:
         return Egress(**given, resolver=world.resolve, connect=world.connect, extra_roots=roots)
 
     async def main() -> list[Answered | NotAnswered]:
-        service = Http(frozenset(hosts), {"token": SECRET}.get, make)
+        service = Http(frozenset(hosts), {"token": SECRET}.get, make, given=given)
         try:
             return [await service.answer(each) for each in requests]
         finally:
@@ -165,6 +170,35 @@ def test_a_private_address_somebody_else_names_is_only_denied(
         hosts=("http://a.example", "http://trap.example"),
     )
     assert [each.kind for each in said if isinstance(each, NotAnswered)] == ["denied", "denied"]
+
+
+def test_a_private_address_may_come_from_a_page_once_one_was_read(
+    world: World, home: Callable[..., Listener]
+) -> None:
+    home(reply(body=b"see http://169.254.169.254/"))
+    private = {"url": "http://169.254.169.254/"}
+    assert [getattr(each, "kind", "") for each in ask(world, private)] == ["violation"], "control"
+    said = ask(world, {"url": "http://a.example/"}, private)
+    assert [getattr(each, "kind", "answered") for each in said] == ["answered", "denied"]
+    assert "169.254" not in str(world.dialled)
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ({"link": "http://127.0.0.1:8080/admin"}, "denied"),
+        ({"places": [{"127.0.0.1": True}]}, "denied"),
+        ({"link": "http://a.example/"}, "violation"),
+        ({}, "violation"),
+    ],
+)
+def test_a_private_address_that_the_caller_named_is_not_the_skills_doing(
+    world: World, given: Json, kind: str
+) -> None:
+    (answer,) = ask(world, {"url": "http://127.0.0.1:8080/admin"}, given=given)
+    assert isinstance(answer, NotAnswered)
+    assert (answer.name, answer.kind) == ("PermissionDenied", kind)
+    assert world.dialled == []
 
 
 @pytest.mark.parametrize(

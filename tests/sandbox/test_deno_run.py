@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from deno_kit import Asked, engines_with, in_sandbox, inline, job, run, script, skill, the_wall
+from deno_kit import Asked, engine, engines_with, in_sandbox, inline, job, run, script, skill, the_wall
 from metier.model.entry import Command
 from metier.model.guarantee import DEFAULTS, Guarantee
 from metier.model.job import Job, Place, Report
@@ -524,7 +524,101 @@ def test_output_without_a_line_end_is_kept_when_the_run_is_ended(runs: Runs) -> 
     assert (report.ending, report.stderr.strip()) == ("timed_out", "half a line")
 
 
-def test_an_error_of_the_host_does_not_tell_where_our_files_lie(runs: Runs) -> None:
-    report = runs(job(inline("try { await context.exec('a line') } catch (e) { return e.stack }")))
-    assert isinstance(report.value, str)
+THROWN = {
+    "argv": "await context.exec('a line')",
+    "host": "await context.exec(['a'])",
+    "odd arguments": "await context.log('info', 1n)",
+    "callback of ours": "await context.log('info', { toJSON() { throw new Error('own') } })",
+    "stream": "Deno.stdout.writeSync('text')",
+    "node stream": "process.stdout.write({})",
+    "program": "new Deno.Command('ls')",
+    "worker": "new Worker('x')",
+    "hook": "await (await import('openclaw/hooks')).runHook(() => 0)",
+}
+
+
+@pytest.mark.parametrize("act", THROWN)
+def test_an_error_of_ours_does_not_tell_where_our_files_lie(runs: Runs, act: str) -> None:
+    host = Asked(lambda method, params: NotAnswered(name="NotFound", message="no such thing"))
+    report = runs(
+        job(inline(f"try {{ {THROWN[act]} }} catch (e) {{ return e.message + e.stack }}"), host=host)
+    )
+    assert isinstance(report.value, str), report
     assert GUEST not in report.value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "const top = new Error('top').stack; export default async (p, c) => { BODY }",
+        "const top = new Error('top').stack; module.exports = async (p, c) => { BODY }",
+        "const top = new Error('top').stack; require('node:path'); module.exports = async (p, c) => { BODY }",
+    ],
+)
+def test_a_stack_of_the_skill_has_its_own_files_and_none_of_ours(
+    runs: Runs, tmp_path: Path, text: str
+) -> None:
+    body = (
+        "const now = new Error('now').stack; await c.exec(['a']); return [top, now, new Error('later').stack]"
+    )
+    bundle = skill(tmp_path / "s", handler_js=text.replace("BODY", body))
+    report = runs(job(script(), bundle=bundle, host=Asked()))
+    assert isinstance(report.value, list), report
+    for stack in report.value:
+        assert "handler.js" in str(stack)
+        assert GUEST not in str(stack)
+
+
+def test_the_stack_of_inline_code_does_not_tell_where_our_files_lie(runs: Runs) -> None:
+    report = runs(
+        job(
+            inline("const f = () => new Error('x').stack; await context.exec(['a']); return f()"),
+            host=Asked(),
+        )
+    )
+    assert isinstance(report.value, str), report
+    assert "inline" in report.value
+    assert GUEST not in report.value
+
+
+def test_neither_the_main_module_nor_the_arguments_name_our_files(runs: Runs) -> None:
+    source = """
+    const imported = await import('node:process');
+    return JSON.stringify([Deno.mainModule, Deno.execPath(), process.argv, process.execPath, imported.argv]);
+    """
+    report = runs(job(inline(source)))
+    assert isinstance(report.value, str), report
+    assert GUEST not in report.value
+    assert engine() not in report.value
+
+
+def test_many_requests_at_once_wait_for_their_turn_and_none_is_lost(runs: Runs) -> None:
+    host = Asked()
+    source = "for (let i = 0; i < 100; i++) context.log('info', String(i)); return (await Promise.all(Array.from({ length: 100 }, (_, i) => context.exec([String(i)])))).length"
+    report = runs(job(inline(source), host=host))
+    assert (report.ending, report.value) == ("returned", 100), report
+    assert [params["message"] for method, params in host.calls if method == "log"] == list(
+        map(str, range(100))
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["'x'.repeat(8191) + '😀'", "'half \\ud800'", "'x'.repeat(20000)"], ids=["cut", "half", "long"]
+)
+def test_an_error_keeps_its_words_however_they_are_written(runs: Runs, text: str) -> None:
+    report = runs(job(inline(f"throw new RangeError({text})")))
+    assert report.ending == "raised", report
+    assert report.fault is not None
+    assert report.fault.name == "RangeError"
+    assert report.fault.message.startswith(("xxx", "half"))
+
+
+def test_a_result_is_taken_up_to_the_limit_of_the_tool(runs: Runs) -> None:
+    limits = Limits(timeout=20, output_bytes=4 * 1_048_576)
+    for size, ending in (
+        (3_000_000, "returned"),
+        (4 * 1_048_576 - 2, "returned"),
+        (4 * 1_048_576, "bad_result"),
+    ):
+        report = runs(job(inline(f"return 'x'.repeat({size})"), limits=limits))
+        assert report.ending == ending, (size, report.fault)

@@ -319,26 +319,59 @@ Deno.exit = bad;
 """
 
 
+WORKERS = {
+    "global": "globalThis.Worker",
+    "imported": "(await import('node:worker_threads')).Worker",
+    "default": "(await import('worker_threads')).default.Worker",
+    "required": "(await import('node:module')).createRequire('file:///x.js')('worker_threads').Worker",
+    "builtin": "process.getBuiltinModule('node:worker_threads').Worker",
+}
+
+
+@pytest.mark.parametrize("way", WORKERS)
+def test_js_09_no_usual_way_leads_to_a_worker(runs: Runs, way: str) -> None:
+    source = f"""{TRIED}
+    const Worker = {WORKERS[way]};
+    return await tried({{ made: () => String(new Worker('1', {{ eval: true }})) }});
+    """
+    report = runs(job(inline(source), limits=Limits(timeout=10, memory_mb=1024)))
+    assert report.value == {"made": "refused: NotCapable"}, report
+
+
+def test_js_09_the_same_without_us_starts_a_worker(tmp_path: Path) -> None:
+    source = f"const Worker = {WORKERS['imported']}; new Worker('1', {{ eval: true }}).on('exit', () => console.log('ran'))"
+    assert "ran" in bare(tmp_path, source, "--allow-read").stdout
+
+
 def test_js_12_patched_builtins_change_no_message(runs: Runs) -> None:
     report = runs(job(inline(PATCHED + "return { success: true, list: [1, 'two'] }")))
     assert (report.ending, report.value) == ("returned", {"success": True, "list": [1, "two"]}), report
     assert report.violations == ()
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        "const fs = await import('node:fs'); fs.writeSync(1, line)",
-        "const { core } = Deno[Deno.internal]; core.print(line, false)",
-        "const { createRequire } = await import('node:module'); createRequire('file:///x.js')('fs').writeFileSync(1, line)",
-    ],
-)
+WRITES = [
+    "const fs = await import('node:fs'); fs.writeSync(1, line)",
+    "const { core } = Deno[Deno.internal]; core.print(line, false)",
+    "const { createRequire } = await import('node:module'); createRequire('file:///x.js')('fs').writeFileSync(1, line)",
+]
+
+
+@pytest.mark.parametrize("write", WRITES)
 def test_js_12_a_forged_message_ends_the_run_as_a_violation(runs: Runs, write: str) -> None:
     forged = json.dumps({"jsonrpc": "2.0", "id": 0, "result": {"success": "forged"}})
     source = f"const line = {json.dumps(forged)} + '\\n'; {write}; await new Promise((d) => setTimeout(d, 5000)); return 'honest'"
     report = runs(job(inline(source)))
     assert (report.ending, report.value) == ("stopped", None), report
     assert [event.kind for event in report.violations] == ["forged_message"]
+
+
+@pytest.mark.parametrize("end", ["\\n", ""])
+@pytest.mark.parametrize("write", WRITES)
+def test_js_12_honest_output_by_descriptor_is_output_and_no_forgery(runs: Runs, write: str, end: str) -> None:
+    source = f"const line = 'hello{end}'; {write}; return await context.exec(['a'])"
+    report = runs(job(inline(source), host=Asked()))
+    assert (report.ending, report.value) == ("returned", "exec done"), report
+    assert (report.stdout, report.violations) == ("hello\n", ())
 
 
 def test_js_12_the_ordinary_streams_cannot_forge(runs: Runs) -> None:
@@ -378,19 +411,44 @@ def test_js_12_the_key_cannot_be_caught_on_its_way_out(runs: Runs) -> None:
     assert isinstance(report.value, list) and report.value[1] == 0
 
 
-def test_js_12_the_key_is_nowhere_to_be_found(runs: Runs) -> None:
+SEARCH = """
+const own = await import('file://GUEST/wire.mjs'), seen = [];
+const look = (value, depth = 0) => {
+  if (depth > 4 || value === null || !['object', 'function'].includes(typeof value)) return void seen.push(String(value));
+  try { seen.push(Function.prototype.toString.call(value)) } catch {}
+  for (const name of Reflect.ownKeys(value)) { try { look(value[name], depth + 1) } catch {} }
+};
+Error.prepareStackTrace = (_, sites) => { for (const s of sites) seen.push(String(s.getThis()), String(s.getFunction()), s.getEvalOrigin() ?? ''); return '' };
+try { await context.exec([{ toJSON() { return new Error('x').stack } }]) } catch {}
+look(own); look(context); PLANTED
+const snapshot = (await import('node:v8')).getHeapSnapshot();
+for await (const piece of snapshot) seen.push(String(piece));
+return (seen.join().match(/(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])/g) ?? []).length;
+"""
+
+
+@pytest.mark.parametrize(
+    ("planted", "found"),
+    [("", False), ("globalThis.kept = JSON.parse(`[\"${'beef'.repeat(8)}\"]`)[0];", True)],
+)
+def test_js_12_the_key_is_nowhere_to_be_found(runs: Runs, planted: str, found: bool) -> None:
+    source = SEARCH.replace("GUEST", GUEST).replace("PLANTED", planted)
+    report = runs(job(inline(source), host=Asked(), limits=Limits(timeout=30, memory_mb=512)))
+    assert report.ending == "returned", report
+    assert isinstance(report.value, int)
+    assert (report.value > 0) == found, "a key that lies about is found, ours is not"
+
+
+def test_js_12_the_bridge_itself_cannot_be_had_by_importing_it(runs: Runs) -> None:
     source = f"""
-    const own = await import('file://{GUEST}/wire.mjs');
-    const seen = [], old = [String.prototype.concat, JSON.stringify];
-    for (const value of Object.values(own)) seen.push(String(value));
-    Error.prepareStackTrace = (_, sites) => {{ for (const s of sites) seen.push(String(s.getThis()), String(s.getFunction()), s.getEvalOrigin() ?? '') }};
-    try {{ context.exec([{{ toJSON() {{ return new Error('x').stack }} }}]) }} catch {{}}
-    const frames = []; for (let f = arguments.callee?.caller, i = 0; f && i < 9; f = f.caller, i++) frames.push(String(f), ...(f.arguments ?? []));
-    return (seen.join() + frames.join()).match(/\\b[0-9a-f]{{32}}\\b/g);
+    const own = await import('file://{GUEST}/wire.mjs'), had = [];
+    for (const [name, value] of Object.entries(own)) {{
+      try {{ had.push(value()) }} catch (error) {{ had.push(`${{name}}: ${{error.name}}`) }}
+    }}
+    return had;
     """
     report = runs(job(inline(source), host=Asked()))
-    assert report.ending in ("returned", "raised"), report
-    assert report.value is None
+    assert (report.ending, report.value) == ("returned", ["takeWire: PermissionDenied"]), report
 
 
 @pytest.mark.parametrize(

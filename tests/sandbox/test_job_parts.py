@@ -3,18 +3,25 @@
 import math
 import os
 import socket
+import sys
+import sysconfig
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+import metier
+from machine import Machine
 from metier.model.permission import PermissionSet
 from metier.model.skill import Limits
+from metier.runtime.state import ground as runtime_ground
 from metier.sandbox.job_argv import filled
-from metier.sandbox.job_binaries import is_interpreter, real_programs
+from metier.sandbox.job_binaries import keeps_to_itself, real_programs
 from metier.sandbox.job_environment import granted_variables
 from metier.sandbox.job_limits import CAPS, bounded
-from metier.sandbox.job_places import PROTECTED_NAMES, Ground, NoPlace, inside, places
+from metier.sandbox.job_places import NoPlace, inside, places
+from metier.sandbox.job_protected import PROTECTED_NAMES, Ground
 
 # --- limits
 
@@ -201,25 +208,20 @@ def test_the_first_of_its_name_is_meant_or_none(bin_folder: Path, tmp_path: Path
     assert real_programs(["jq"], f"{first}:{bin_folder}") == {}
 
 
-@pytest.mark.parametrize(
-    "file",
-    [
-        "/bin/sh",
-        "/usr/bin/bash",
-        "/usr/bin/python3.11",
-        "/usr/bin/env",
-        "/bin/busybox",
-        "/usr/bin/mawk",
-        "/x/node",
-    ],
+STARTS_OTHERS = (
+    "sh bash env xargs find git tar sed sort awk python3.11 ssh rsync vim sqlite3 make diff file busybox"
 )
-def test_programs_that_run_what_they_are_told_to_are_known(file: str) -> None:
-    assert is_interpreter(file)
 
 
-@pytest.mark.parametrize("file", ["/usr/bin/jq", "/usr/bin/git", "/usr/bin/shred", "/usr/bin/ssh-keygen"])
-def test_other_programs_are_not_taken_for_one(file: str) -> None:
-    assert not is_interpreter(file)
+@pytest.mark.parametrize("name", STARTS_OTHERS.split())
+def test_a_program_that_may_start_others_is_not_taken_for_a_plain_one(name: str) -> None:
+    assert not keeps_to_itself(f"/usr/bin/{name}")
+
+
+@pytest.mark.parametrize("name", ["ls", "cat", "true", "jq", "sha256sum"])
+def test_a_few_programs_of_the_system_are_known_to_start_no_other(name: str) -> None:
+    assert keeps_to_itself(f"/usr/bin/{name}")
+    assert not keeps_to_itself(f"/home/somebody/bin/{name}"), "whatever that is"
 
 
 # --- places
@@ -334,6 +336,55 @@ def test_lnx_13_a_write_grant_that_covers_a_protected_name_is_refused(
     assert isinstance(places(granted(reads=(str(data),)), ground, bundle=""), tuple), (
         "reading it may be granted"
     )
+
+
+@pytest.mark.parametrize("name", [".GIT", "Skill.md", ".Config", "agents.MD"])
+def test_lnx_13_a_protected_name_counts_however_it_is_cased(data: Path, ground: Ground, name: str) -> None:
+    (data / name).mkdir()
+    for path in (data, data / name):
+        assert name in refusal(places(granted(writes=(str(path),)), ground, bundle="")).reason
+
+
+def test_lnx_13_metiers_own_program_is_not_writable(ground: Ground) -> None:
+    package = os.path.dirname(metier.__file__)
+    for path in (
+        package,
+        os.path.dirname(package),
+        f"{package}/sandbox",
+        sys.prefix,
+        sysconfig.get_paths()["purelib"],
+    ):
+        said = refusal(places(granted(writes=(os.path.realpath(path),)), ground, bundle=""))
+        assert said.code == "forbidden"
+    said = refusal(places(granted(writes=(os.path.realpath(package),)), ground, bundle=""))
+    assert "Metier's own program" in said.reason
+
+
+@pytest.mark.parametrize("kind", ["started_from", "trusted_roots"])
+def test_lnx_13_folders_of_programs_and_trusted_skills_are_not_writable(
+    data: Path, ground: Ground, kind: str
+) -> None:
+    special = data / "special"
+    (special / "deep").mkdir(parents=True)
+    (data / "beside").mkdir()
+    known = structs.replace(
+        ground, **{kind: (str(special), "relative", "/", str(data / "beside" / "not-there"))}
+    )
+    for path in (data, special, special / "deep"):
+        assert isinstance(places(granted(writes=(str(path),)), ground, bundle=""), tuple), "control"
+        assert "special" in refusal(places(granted(writes=(str(path),)), known, bundle="")).reason
+    assert isinstance(places(granted(writes=(str(data / "beside"),)), known, bundle=""), tuple)
+    assert isinstance(places(granted(reads=(str(special),)), known, bundle=""), tuple)
+
+
+def test_the_runtime_knows_where_programs_and_skills_come_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(tmp_path)
+    monkeypatch.setenv("PATH", f"{machine.bin}{os.pathsep}/usr/bin")
+    found = runtime_ground(machine.settings())
+    assert found.started_from == (str(machine.bin), "/usr/bin")
+    assert str(machine.skills) in found.trusted_roots
 
 
 def test_lnx_13_a_folder_of_repositories_is_not_writable(data: Path, ground: Ground) -> None:

@@ -5,21 +5,17 @@ from pathlib import Path
 import anyio
 import pytest
 
-from kit_backends import bubblewrap_native, bubblewrap_python, bubblewrap_straight
+from kit_backends import behaviours, bubblewrap_native, bubblewrap_python, bubblewrap_straight
 from metier.testing.sandbox_kit.behaviour import Behaviour
-from metier.testing.sandbox_kit.kit import BEHAVIOURS, verify
-
-EVERY = [
-    pytest.param(each, id=str(each), marks=[pytest.mark.slow] if each.slow else []) for each in BEHAVIOURS
-]
+from metier.testing.sandbox_kit.kit import verify
 
 
-@pytest.mark.parametrize("behaviour", EVERY)
+@pytest.mark.parametrize("behaviour", behaviours())
 def test_bubblewrap_native(behaviour: Behaviour, tmp_path: Path) -> None:
     anyio.run(verify, behaviour, bubblewrap_native(), str(tmp_path))
 
 
-@pytest.mark.parametrize("behaviour", EVERY)
+@pytest.mark.parametrize("behaviour", behaviours())
 def test_bubblewrap_python(behaviour: Behaviour, tmp_path: Path) -> None:
     anyio.run(verify, behaviour, bubblewrap_python(), str(tmp_path))
 
@@ -29,6 +25,6 @@ STRAIGHT = {2, 4, 11, 12, 13, 14, 15, 16, 17, 20, 21, 22, 23, 24, 26, 27, 31, 35
             46, 47, 48, 49, 50, 51, 52, 53, 56, 60}  # fmt: skip
 
 
-@pytest.mark.parametrize("behaviour", [each for each in EVERY if int(str(each.id)[:2]) in STRAIGHT])
+@pytest.mark.parametrize("behaviour", behaviours(STRAIGHT))
 def test_bubblewrap_straight(behaviour: Behaviour, tmp_path: Path) -> None:
     anyio.run(verify, behaviour, bubblewrap_straight(), str(tmp_path))

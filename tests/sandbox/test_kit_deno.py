@@ -5,20 +5,16 @@ from pathlib import Path
 import anyio
 import pytest
 
-from kit_backends import bubblewrap_deno, landlock_deno
+from kit_backends import behaviours, bubblewrap_deno, landlock_deno
 from metier.testing.sandbox_kit.behaviour import Behaviour
-from metier.testing.sandbox_kit.kit import BEHAVIOURS, verify
-
-EVERY = [
-    pytest.param(each, id=str(each), marks=[pytest.mark.slow] if each.slow else []) for each in BEHAVIOURS
-]
+from metier.testing.sandbox_kit.kit import verify
 
 
-@pytest.mark.parametrize("behaviour", EVERY)
+@pytest.mark.parametrize("behaviour", behaviours())
 def test_bubblewrap_deno(behaviour: Behaviour, tmp_path: Path) -> None:
     anyio.run(verify, behaviour, bubblewrap_deno(), str(tmp_path))
 
 
-@pytest.mark.parametrize("behaviour", EVERY)
+@pytest.mark.parametrize("behaviour", behaviours())
 def test_landlock_deno(behaviour: Behaviour, tmp_path: Path) -> None:
     anyio.run(verify, behaviour, landlock_deno(), str(tmp_path))

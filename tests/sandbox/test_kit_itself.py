@@ -1,27 +1,23 @@
 """The kit finds what is wrong: without a wall its behaviours fail, and a gap that is none is found out."""
 
 import os
-import shutil
 import signal
-import socket
-import subprocess
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
-from anyio import to_thread
 
-from kit_backends import Walled, bubblewrap_native
+from kit_backends import Alone, bubblewrap_native
+from metier.model.entry import Command
 from metier.model.guarantee import Guarantee
-from metier.sandbox.native import NativeSandbox
+from metier.model.job import Ending, Job, Report
 from metier.sandbox.protocol import Missing
-from metier.sandbox.wall import Code, Ended, Policy, Program
 from metier.testing.sandbox_kit import leftovers
 from metier.testing.sandbox_kit.backend import Backend, Gap
 from metier.testing.sandbox_kit.bench import KitFailure
 from metier.testing.sandbox_kit.kit import BEHAVIOURS, NUMBERED, verify
+from metier.testing.sandbox_kit.outside import outside
 from metier.testing.sandbox_kit.probes_python import NativeGuest, acts
 
 # What a program without any wall is not stopped from.
@@ -30,37 +26,13 @@ BROKEN_WITHOUT_A_WALL = (
 )
 
 
-class Loose:
-    """A program that runs as it likes."""
-
-    def __init__(self, program: "subprocess.Popen[bytes]", folder: str) -> None:
-        self._program = program
-        self._folder = folder
-        self.shared_folders: list[str] = []
-        self.proxy: socket.socket | None = None
-
-    def own_disks(self) -> list[os.statvfs_result]:
-        return []
-
-    def strike(self) -> Ended | None:
-        return None
-
-    async def wait(self) -> Ended:
-        return self._ended(await to_thread.run_sync(self._program.wait, abandon_on_cancel=True))
-
-    async def kill(self) -> Ended:
-        self._program.kill()
-        return self._ended(self._program.wait())
-
-    def _ended(self, code: int) -> Ended:
-        shutil.rmtree(self._folder, ignore_errors=True)
-        return Ended(exit_code=code) if code >= 0 else Ended(signal=-code)
-
-
-class NoWall:
-    """Promises everything and does nothing."""
+class NoSandbox:
+    """Promises everything and does nothing but start the program."""
 
     name = "none"
+
+    def takes(self, job: Job) -> bool:
+        return True
 
     def guarantees(self) -> frozenset[Guarantee]:
         return frozenset(Guarantee)
@@ -68,33 +40,30 @@ class NoWall:
     def missing(self) -> tuple[Missing, ...]:
         return ()
 
-    async def start(self, policy: Policy, program: Program) -> Loose:
-        folder = tempfile.mkdtemp(prefix="nowall-")
-        given: dict[str, Any] = {
-            "stdin": subprocess.DEVNULL,
-            "stdout": program.stdout,
-            "stderr": program.stderr,
-        }
-        around = {"TMPDIR": folder, "HOME": folder, "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
-        environment = {**around, **program.environment}
-        return Loose(
-            subprocess.Popen(program.argv, env=environment, cwd=program.cwd or folder, **given),  # noqa: ASYNC220
-            folder,
-        )
-
-    async def fork(self, policy: Policy, code: Code) -> Loose:
-        raise NotImplementedError
+    async def run(self, job: Job) -> Report:
+        assert isinstance(job.entry, Command)
+        with tempfile.TemporaryDirectory(prefix="none-", ignore_cleanup_errors=True) as folder:
+            around = {"TMPDIR": folder, "HOME": folder, "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
+            environment = {**around, **job.environment}
+            seconds = job.limits.timeout
+            done = await outside(
+                job.entry.argv, cwd=job.cwd or folder, seconds=seconds, environment=environment
+            )
+        ending: Ending = "exited"
+        if done.exit_code is None:
+            ending = "timed_out"
+        elif done.exit_code == 0:
+            ending = "returned"
+        elif done.exit_code < 0:
+            ending = "signalled"
+        return Report(ending=ending, exit_code=done.exit_code, stdout=done.stdout.decode(errors="replace"))
 
     async def aclose(self) -> None:
         """Nothing is kept."""
 
 
 def no_sandbox() -> Backend:
-    def opened(folder: str) -> Walled:
-        wall = NoWall()
-        return Walled(wall, NativeSandbox(wall))  # type: ignore[arg-type]
-
-    return Backend(name="nothing", open=opened, guest=NativeGuest())
+    return Backend(name="nothing", open=lambda folder: Alone(NoSandbox()), guest=NativeGuest())
 
 
 def test_there_are_sixty_behaviours_and_each_is_named_once() -> None:

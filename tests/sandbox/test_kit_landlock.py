@@ -5,20 +5,16 @@ from pathlib import Path
 import anyio
 import pytest
 
-from kit_backends import landlock_native, landlock_python
+from kit_backends import behaviours, landlock_native, landlock_python
 from metier.testing.sandbox_kit.behaviour import Behaviour
-from metier.testing.sandbox_kit.kit import BEHAVIOURS, verify
-
-EVERY = [
-    pytest.param(each, id=str(each), marks=[pytest.mark.slow] if each.slow else []) for each in BEHAVIOURS
-]
+from metier.testing.sandbox_kit.kit import verify
 
 
-@pytest.mark.parametrize("behaviour", EVERY)
+@pytest.mark.parametrize("behaviour", behaviours())
 def test_landlock_native(behaviour: Behaviour, tmp_path: Path) -> None:
     anyio.run(verify, behaviour, landlock_native(), str(tmp_path))
 
 
-@pytest.mark.parametrize("behaviour", EVERY)
+@pytest.mark.parametrize("behaviour", behaviours())
 def test_landlock_python(behaviour: Behaviour, tmp_path: Path) -> None:
     anyio.run(verify, behaviour, landlock_python(), str(tmp_path))

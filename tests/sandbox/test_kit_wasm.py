@@ -6,14 +6,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from kit_backends import wasm
+from kit_backends import behaviours, wasm
 from metier.testing.sandbox_kit.behaviour import Behaviour
 from metier.testing.sandbox_kit.bench import Bench
-from metier.testing.sandbox_kit.kit import BEHAVIOURS, verify
-
-EVERY = [
-    pytest.param(each, id=str(each), marks=[pytest.mark.slow] if each.slow else []) for each in BEHAVIOURS
-]
+from metier.testing.sandbox_kit.kit import verify
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -29,6 +25,6 @@ def awake() -> None:
     anyio.run(once)
 
 
-@pytest.mark.parametrize("behaviour", EVERY)
+@pytest.mark.parametrize("behaviour", behaviours())
 def test_wasm(behaviour: Behaviour, tmp_path: Path) -> None:
     anyio.run(verify, behaviour, wasm(), str(tmp_path))

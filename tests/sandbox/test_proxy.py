@@ -186,6 +186,25 @@ def test_a_private_address_is_a_violation(world: World, place: str, kind: str) -
     assert world.dialled == []
 
 
+@pytest.mark.parametrize("kind", ["forward", "tunnel"])
+def test_a_server_cannot_make_a_violator_of_the_skill(world: World, listen: Listen, kind: str) -> None:
+    """A program follows redirects by itself, so what it asks for next may be what the server wrote there."""
+    home = listen(lambda _asked: reply("302 Found", b"", Location="http://169.254.169.254/"))
+    world.put("a.example", home)
+    with serving(world.egress("http://a.example")) as served:
+        status, _ = served.ask(get("http://a.example/", "Host: a.example"))
+        assert status == 302
+        if kind == "forward":
+            status, _ = served.ask(get("http://169.254.169.254/", "Host: 169.254.169.254"))
+        else:
+            connection, status, _ = served.tunnel("169.254.169.254:443")
+            connection.close()
+        assert status == 403
+        assert (served.proxy.violations, served.proxy.violated.is_set()) == ((), False)
+        assert [each.kind for each in served.proxy.denials] == ["egress"]
+    assert "169.254" not in str(world.dialled)
+
+
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "[::1]", "0.0.0.0", "127.1", "2130706433"])  # noqa: S104
 def test_net_30_a_port_of_the_host_cannot_be_reached_through_the_proxy(
     world: World, listen: Listen, name: str

@@ -18,7 +18,7 @@ from metier.model.guarantee import Guarantee, needed
 from metier.model.job import Job, Report
 from metier.model.permission import PermissionSet
 from metier.model.ports import Answered, NotAnswered
-from metier.sandbox.job_binaries import is_interpreter
+from metier.sandbox.job_binaries import keeps_to_itself
 
 Run: TypeAlias = Callable[[Job], Awaitable[Report]]
 
@@ -84,8 +84,8 @@ class Exec:
         network = bool(own.hosts)
         # What its tool asked for beyond its kind is asked for here too.
         needs = needed(entry, network=network) | (job.needs - needed(job.entry, network=network))
-        if is_interpreter(job.binaries[name]):
-            needs |= {Guarantee.VIOLATIONS_SEEN}  # it runs what the skill tells it to
+        if not keeps_to_itself(job.binaries[name]):
+            needs |= {Guarantee.VIOLATIONS_SEEN}  # it may run what the skill tells it to
         return replace(
             job,
             entry=entry,

@@ -1,8 +1,8 @@
 """`http`: running code has a request sent through egress, which holds every check.
 
 A secret is named in the place of a header value, `{"secret": NAME, "before": "Bearer "}`, and put in on the way
-out; the code never holds it. A private address that the code itself named is a violation; one that a name server or
-a redirect came up with is refused and counted, for that was not the skill's doing.
+out; the code never holds it. A private address that the code itself named is a violation; one that may have come from
+a name server, a server or the caller is refused and counted, for that was not the skill's doing.
 """
 
 import base64
@@ -30,8 +30,12 @@ _TAKES: Final = {"method", "url", "headers", "body", "timeout_ms"}
 class Http:
     """Requests of one call, over one Egress that is opened with the first of them."""
 
-    def __init__(self, hosts: frozenset[str], reveal: Reveal, make: MakeEgress = Egress) -> None:
+    def __init__(
+        self, hosts: frozenset[str], reveal: Reveal, make: MakeEgress = Egress, *, given: Json = None
+    ) -> None:
+        """`given` is what the caller passed to the call."""
         self._hosts = hosts
+        self._given = given
         self._reveal = reveal
         self._make = make
         self._egress: Egress | None = None
@@ -51,6 +55,8 @@ class Http:
         reply: Reply = Failed(code="timed_out", message=f"It took longer than {seconds:g} seconds")
         with anyio.move_on_after(seconds):
             reply = await self._egress.request(method, url, headers=headers, body=body, secrets=secrets)
+        if isinstance(reply, Violation) and _says(self._given, _place(url)):
+            return NotAnswered(name="PermissionDenied", message=reply.message, kind="denied")
         return _answer(reply)
 
     async def aclose(self) -> None:
@@ -128,6 +134,26 @@ def _answer(reply: Reply) -> Answered | NotAnswered:
             return NotAnswered(name="PermissionDenied", message=reply.message, kind=kind)
         case Failed():
             return NotAnswered(name=failure_name(reply.code), message=reply.message)
+
+
+def _place(url: str) -> str:
+    """The host of a URL, as it is written there."""
+    authority = url.partition("://")[2].partition("/")[0].partition("?")[0].partition("#")[0]
+    host = authority.rpartition("@")[2]
+    return host.partition("]")[0].lstrip("[") if host.startswith("[") else host.partition(":")[0]
+
+
+def _says(given: Json, word: str) -> bool:
+    """Whether the caller wrote `word` anywhere."""
+    match given:
+        case str():
+            return bool(word) and word in given
+        case list():
+            return any(_says(each, word) for each in given)
+        case dict():
+            return any(_says(each, word) for each in (*given, *given.values()))
+        case _:
+            return False
 
 
 def _shown(answer: Answer) -> dict[str, Json]:

@@ -45,7 +45,11 @@ class Sandboxes:
         log = CallLog(self._settings.home, job.call_id, job.skill)
         services = {
             "exec": Exec(job, self._nested),
-            "http": Http(granted.hosts, lambda name: known.reveal(name) if name in granted.secrets else None),
+            "http": Http(
+                granted.hosts,
+                lambda name: known.reveal(name) if name in granted.secrets else None,
+                given=job.arguments,
+            ),
             "log": Log(job.call_id, job.skill, log),
             "call_log.write": WriteCallLog(log),
         }

@@ -25,7 +25,7 @@ from metier.record.audit import AuditLog
 from metier.record.database import Database
 from metier.record.disabling import disable
 from metier.record.trust import Trusts, TrustStore
-from metier.sandbox.job_places import Ground
+from metier.sandbox.job_protected import Ground
 
 
 @final
@@ -129,4 +129,6 @@ def ground(settings: Settings) -> Ground:
         state=settings.home,
         workspace=os.path.join(settings.home, "workspace"),
         home=os.path.expanduser("~"),
+        started_from=tuple(folder for folder in os.environ.get("PATH", "").split(os.pathsep) if folder),
+        trusted_roots=tuple(root.path for root in settings.roots if root.trusted and root.kind != "bundled"),
     )

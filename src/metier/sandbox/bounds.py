@@ -1,7 +1,7 @@
 """Stops a run that takes more memory or disk than it may, where the kernel does not.
 
-The kernel's limit on a process counts what it may write, not what it holds, so we look how much of everything the run
-holds. Its temporary folder has a size of its own. For granted folders nobody keeps count: only when the file system
+The kernel's limit on a process counts what it may write, not what it holds, so we look how much each of the run's
+processes holds. Its temporary folder has a size of its own. For granted folders nobody keeps count: only when the file system
 they lie on has lost more since the run began than a run may write do we ask whose doing it was, by what the run's
 processes have written. Whoever else writes to the same disk then does not end it.
 """

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from random import SystemRandom
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Literal, Protocol, Self, final
+from typing import TYPE_CHECKING, Final, Literal, Protocol, Self, TypeVar, final
 
 import anyio
 from msgspec.structs import replace
@@ -31,6 +31,7 @@ _WORTH_ANOTHER_TRY: Final = frozenset({502, 503, 504})
 _NOTHING_SENT: Final = frozenset({"lookup_failed", "connect_failed"})
 _MAYBE_SENT: Final = frozenset({"disconnected"})
 _RANDOM: Final = SystemRandom()
+_T = TypeVar("_T")
 
 
 def _no_secrets(_name: str) -> str | None:
@@ -73,6 +74,7 @@ class Egress:
         self._connect: Connect | None = connect
         self._mask = Mask()
         self._open: tuple[Pins, Exchange] | None = None
+        self._heard = False
 
     async def __aenter__(self) -> Self:
         # Only who really goes out pays for the HTTP library.
@@ -119,9 +121,10 @@ class Egress:
             message=f"It took longer than {self._limits.total_seconds:g} seconds altogether",
         )
         with anyio.move_on_after(self._limits.total_seconds):
-            hop = self._prepare(method, url, headers or {}, body, secrets or {})
+            hop = self._blamed(self._prepare(method, url, headers or {}, body, secrets or {}))
             reply = await self._follow(hop, follow=follow) if isinstance(hop, Hop) else hop
         if isinstance(reply, Answer):
+            self._heard = True
             reply = replace(reply, timing=replace(reply.timing, total=time.monotonic() - began))
         return self._masked(reply)
 
@@ -130,7 +133,7 @@ class Egress:
 
         It is for a program that speaks TLS to the other end itself. Whoever asks for it closes it.
         """
-        url = self._admit(f"https://{place}/", "request")
+        url = self._blamed(self._admit(f"https://{place}/", "request"))
         if not isinstance(url, Url):
             return url
         if not place.endswith(f":{url.port}") or not set("/?#").isdisjoint(place):
@@ -139,7 +142,18 @@ class Egress:
             raise RuntimeError("an Egress is used inside `async with`")
         pins, exchange = self._open
         pinned = await pins.pin(url)
-        return pinned if isinstance(pinned, Violation | Failed) else await exchange.connect(url)
+        if isinstance(pinned, Violation | Failed):
+            return pinned
+        raw = await exchange.connect(url)
+        self._heard = self._heard or not isinstance(raw, Failed)
+        return raw
+
+    def _blamed(self, judged: _T) -> "_T | Violation":
+        """Once a server has answered, a closed place may be what it named: in a redirect that a program follows by
+        itself, in a link on a page. Then it is not the skill that is to blame."""
+        if isinstance(judged, Violation) and judged.cause == "request" and self._heard:
+            return replace(judged, cause="answer")
+        return judged
 
     def _prepare(
         self,

@@ -10,11 +10,13 @@ import stat
 from collections.abc import Iterable
 from typing import Final
 
-_INTERPRETERS: Final = re.compile(
-    r"(?:|a|ba|da|z|k|mk|pdk|fi|c|tc|r|oil|nu)sh|busybox|toybox|coreutils|python[\d.]*|pypy[\d.]*|perl[\d.]*|ruby[\d.]*"
-    r"|node|nodejs|deno|bun|php[\d.]*|lua(?:jit)?[\d.]*|tclsh[\d.]*|guile[\d.]*|(?:g|m|n|original-)?awk|java|julia|Rscript"
-    r"|env|nice|nohup|setsid|stdbuf|timeout|time|flock|watch|xargs|script|make|gdb|ld(?:-linux[\w.-]*)?\.so[\d.]*"
+_KEEPS_TO_ITSELF: Final = re.compile(
+    "true|false|echo|printf|cat|tac|head|tail|wc|cut|tr|uniq|nl|od|fold|fmt|expand|unexpand|paste|comm|join|rev|seq"
+    "|ls|dir|vdir|pwd|basename|dirname|realpath|readlink|stat|du|df|date|cal|id|whoami|groups|uname|hostname|arch|nproc"
+    "|cp|mv|rm|ln|mkdir|rmdir|touch|mktemp|truncate|tee|cmp|grep|jq|base32|base64|cksum|sum|b2sum|md5sum"
+    "|sha(?:1|224|256|384|512)sum|sleep|expr|test|factor|numfmt|tsort|shuf"
 )
+_SYSTEMS_OWN: Final = ("/bin", "/usr/bin")
 
 
 def real_programs(names: Iterable[str], path: str) -> dict[str, str]:
@@ -24,9 +26,10 @@ def real_programs(names: Iterable[str], path: str) -> dict[str, str]:
     return {name: file for name, file in sorted(found.items()) if file}
 
 
-def is_interpreter(file: str) -> bool:
-    """Whether a program runs what it is told to: a shell, an interpreter, a starter of other programs."""
-    return _INTERPRETERS.fullmatch(os.path.basename(file)) is not None
+def keeps_to_itself(file: str) -> bool:
+    """Whether a program is known to start no other one, whatever it is told. Of most that is not known."""
+    folder, name = os.path.split(file)
+    return folder in _SYSTEMS_OWN and _KEEPS_TO_ITSELF.fullmatch(name) is not None
 
 
 def _find(name: str, folders: Iterable[str]) -> str:

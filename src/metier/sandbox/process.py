@@ -111,7 +111,7 @@ class Tree(Struct, frozen=True):
     largest: int
     """Bytes of memory the largest had at its peak."""
     resident: int
-    """Bytes all of them hold now, mapped files left out."""
+    """Bytes that the one that holds most holds now, mapped files left out."""
     written: int
     """Bytes written to disks."""
 
@@ -123,14 +123,15 @@ def tree(pid: int, *, ours: int) -> Tree:
     while todo:
         each, depth = todo.pop()
         with suppress(OSError, ValueError, IndexError):
-            todo += [(int(child), depth + 1) for child in _read(each, f"task/{each}/children").split()]
+            for thread in os.listdir(f"/proc/{each}/task"):  # each has children of its own
+                todo += [(int(child), depth + 1) for child in _read(each, f"task/{thread}/children").split()]
             fields = _read(each, "stat").rpartition(b")")[2].split()
             # Of our own last generation only what it reaped was the run's.
             seconds += sum(map(int, fields[11:15] if depth >= ours else fields[13:15])) / _TICKS
             if depth < ours:
                 continue
             state = _read(each, "status")
-            resident += _kilobytes(state, b"RssAnon:") + _kilobytes(state, b"RssShmem:")
+            resident = max(resident, _kilobytes(state, b"RssAnon:") + _kilobytes(state, b"RssShmem:"))
             largest = max(largest, _kilobytes(state, b"VmHWM:"))
             written += int(_read(each, "io").partition(b"\nwrite_bytes:")[2].split()[0])
     return Tree(seconds, largest, resident, written)

@@ -69,6 +69,10 @@ class PythonSandbox:
             return Report(ending="busy", fault=Fault(name="Busy", message=str(full)))
         except WallError as error:
             return Report(ending="not_started", fault=Fault(name="NotStarted", message=str(error)))
+        except OSError as error:  # no descriptor or process is to be had now
+            return Report(
+                ending="busy", fault=Fault(name="Busy", message=f"{error.strerror}; try again later")
+            )
 
     async def _run(self, job: Job) -> Report:
         policy = policy_of(job)

@@ -67,8 +67,9 @@ class Violation(Struct, frozen=True, kw_only=True, tag_field="reply", tag="viola
     host: str
     address: str
     message: str
-    cause: Literal["request", "lookup", "redirect"]
-    """Who named the place: the skill, the answer of a name server, or a server it was allowed to ask."""
+    cause: Literal["request", "lookup", "redirect", "answer"]
+    """Who named the place: the skill, the answer of a name server, or a server it was allowed to ask, by a redirect that
+    we followed or, as far as anybody can tell, by something else it answered earlier."""
 
 
 @final

@@ -94,7 +94,7 @@ class Look(Struct, frozen=True):
     disks: "tuple[statvfs_result, ...]" = ()
     """How full the file systems are that only it has."""
     resident: int = 0
-    """Bytes of memory that all its processes hold together, without files they have mapped."""
+    """Bytes of memory that the process which holds most of it holds, without files it has mapped."""
     written: int = 0
     """Bytes they have written to disks."""
 

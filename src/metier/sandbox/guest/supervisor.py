@@ -36,7 +36,7 @@ FRAME_MOST = 64 << 20
 FAMILIES = 64
 """Address families up to here are told apart; a run cannot make a list grow by inventing more."""
 DRAIN_MOST = 100_000
-LAST_WORDS_MS = 2
+LAST_WORDS_MS = 10
 OWN_MEMORY = 96 << 20
 DUMPABLE, SUBREAPER = 4, 36
 DEFAULTS = [each for each in signal.Signals if each not in (signal.SIGKILL, signal.SIGSTOP)]

@@ -12,7 +12,15 @@ import msgspec
 
 from metier.model.entry import Command, InlineCode, PythonHandler
 from metier.model.job import Place, Report
-from metier.testing.sandbox_kit import acts_files, acts_host, acts_run, acts_walls, leftovers, tries
+from metier.testing.sandbox_kit import (
+    acts_files,
+    acts_host,
+    acts_run,
+    acts_size,
+    acts_walls,
+    leftovers,
+    tries,
+)
 from metier.testing.sandbox_kit.guest import Bare, Prepared
 from metier.testing.sandbox_kit.outside import last_line, outside
 
@@ -49,7 +57,7 @@ CERTAIN: Final = {
 def acts() -> dict[str, Callable[..., Any]]:
     """Every act by its name."""
     found: dict[str, Callable[..., Any]] = {}
-    for module in (acts_run, acts_files, acts_walls, acts_host):
+    for module in (acts_run, acts_size, acts_files, acts_walls, acts_host):
         found |= {name: each for name, each in vars(module).items() if _is_act(each, module)}
     return found
 

@@ -1,0 +1,169 @@
+"""What a run never writes to, whoever granted it: what other programs, or Metier itself, then run or believe.
+
+That is Metier's own state but for the workspace, its own program with all it is made of, the skill itself, the system's
+folders, the folders the operator starts programs and trusts skills from, his home as a whole, and every folder that lies
+in, or directly holds, one of the names below, however they are cased. A folder that holds a repository counts too. What
+lies deeper is not searched for, and what a person runs by hand in a folder (a Makefile, a test) is not on the list.
+"""
+
+import os
+import sys
+from collections.abc import Iterable
+from typing import Final, final
+
+from msgspec import Struct
+
+_REPOSITORIES: Final = frozenset({".git", ".hg", ".svn", ".gitconfig", ".gitmodules", ".husky", ".github"})
+_KEYS: Final = frozenset({".ssh", ".gnupg", ".aws", ".kube", ".docker", ".netrc", ".password-store", ".pki"})
+_SHELLS: Final = frozenset(
+    {
+        ".bashrc",
+        ".bash_profile",
+        ".bash_login",
+        ".bash_logout",
+        ".bash_aliases",
+        ".profile",
+        ".inputrc",
+        ".envrc",
+    }
+    | {".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".oh-my-zsh", ".tmux.conf", ".screenrc"}
+)
+_PROGRAMS: Final = frozenset(
+    {
+        ".config",
+        ".local",
+        ".npmrc",
+        ".yarnrc",
+        ".yarnrc.yml",
+        ".pypirc",
+        ".pre-commit-config.yaml",
+        ".devcontainer",
+        ".devcontainer.json",
+        ".tool-versions",
+        ".direnv",
+        ".env",
+    }
+    | {".vim", ".vimrc", ".emacs", ".emacs.d", ".vscode", ".idea", ".mozilla", ".thunderbird", ".terraform.d"}
+    | {".cargo", ".rustup", ".pyenv", ".rbenv", ".nvm", ".bun", ".deno", ".gem", ".bundle", ".m2", ".gradle"}
+    | {".venv", "node_modules", "site-packages", "dist-packages"}
+)
+_AGENTS: Final = frozenset(
+    {".claude", ".codex", ".cursor", ".gemini", ".agents", ".skills", ".openclaw", ".omniagent", ".windsurf"}
+    | {".continue", ".mcp.json", ".cursorrules", ".windsurfrules", ".clinerules"}
+    | {
+        "AGENTS.md",
+        "CLAUDE.md",
+        "CLAUDE.local.md",
+        "GEMINI.md",
+        "SKILL.md",
+        "skill.json",
+        "skill.yaml",
+        "SKILL_MANIFEST.json",
+        "metier.toml",
+    }
+)
+PROTECTED_NAMES: Final = _REPOSITORIES | _KEYS | _SHELLS | _PROGRAMS | _AGENTS
+_FOLDED: Final = {name.casefold(): name for name in PROTECTED_NAMES}
+_SYSTEM: Final = (
+    *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr"),
+    *("/var/lib", "/var/spool"),
+)
+_MOST_FOLDERS: Final = 2_000
+
+
+@final
+class Ground(Struct, frozen=True, kw_only=True):
+    """Where this machine keeps what matters here."""
+
+    state: str = ""
+    """Metier's own folder."""
+    workspace: str = ""
+    """Made when something is granted in it."""
+    home: str = ""
+    """Of the operator."""
+    started_from: tuple[str, ...] = ()
+    """The folders in which the operator's programs are looked for."""
+    trusted_roots: tuple[str, ...] = ()
+    """The folders whose skills are trusted at first use."""
+
+
+def why_protected(path: str, ground: Ground, skill: tuple[str, str]) -> str:
+    """Why the real `path` is never writable; empty when it may be. `skill` is its snapshot and its own folder."""
+    if touches_state(path, ground):
+        return f"{path!r} cannot be written: Metier's own state in {ground.state!r} is protected"
+    for folders, why in (
+        (skill, "a skill never changes its own folder"),
+        (_own_program(), "Metier's own program is in {}"),
+        (_SYSTEM, "{} belongs to the system"),
+        (ground.started_from, "your programs are started from {}"),
+        (ground.trusted_roots, "skills in {} are trusted"),
+    ):
+        if met := _met(path, folders):
+            return f"{path!r} cannot be written: {why.format(met)}"
+    if ground.home and below(os.path.realpath(ground.home), path):
+        return f"{path!r} cannot be written: it holds your home with all its settings"
+    # Below the state folder only the workspace is left here, whose own way there does not count.
+    above = path.removeprefix(os.path.realpath(ground.workspace)) if ground.workspace else path
+    if named := next((part for part in above.split("/") if part.casefold() in _FOLDED), ""):
+        return f"{path!r} cannot be written: {named} is run or believed by other programs"
+    return _holds_protected(path)
+
+
+def touches_state(path: str, ground: Ground) -> bool:
+    """Whether `path` lies in, or holds, Metier's own state; the workspace in it is the skills' own."""
+    if not ground.state:
+        return False
+    if ground.workspace and below(path, os.path.realpath(ground.workspace)):
+        return False
+    return overlap(path, os.path.realpath(ground.state))
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether one of two folders lies in the other."""
+    return below(one, other) or below(other, one)
+
+
+def below(path: str, folder: str) -> bool:
+    """Whether `path` is `folder` or lies in it."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _met(path: str, folders: Iterable[str]) -> str:
+    """The first of `folders` that `path` lies in or holds. One that is not there holds nothing yet."""
+    for folder in folders:
+        real = os.path.realpath(folder) if os.path.isabs(folder) else ""
+        # Where the root itself is named, say as a folder of PATH, it would forbid everything.
+        if real in ("", "/"):
+            continue
+        if below(path, real) or (below(real, path) and os.path.lexists(real)):
+            return real
+    return ""
+
+
+def _own_program() -> tuple[str, ...]:
+    """Everything that is loaded when Metier starts the next time."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    installed = (each for each in sys.path if os.path.basename(each) in ("site-packages", "dist-packages"))
+    interpreter = os.path.dirname(os.path.abspath(sys.executable)) if sys.executable else ""
+    return (package, sys.prefix, sys.base_prefix, sys.exec_prefix, interpreter, *installed)
+
+
+def _holds_protected(path: str) -> str:
+    if not os.path.isdir(path):
+        return ""
+    folders = 0
+    try:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.name.casefold() in _FOLDED:
+                    return f"{path!r} cannot be written: it holds {entry.name}, which other programs run or believe"
+                if not entry.is_dir(follow_symlinks=False):
+                    continue
+                folders += 1
+                if folders > _MOST_FOLDERS:
+                    return f"{path!r} cannot be written: it holds too many folders to be looked through"
+                if os.path.lexists(os.path.join(entry.path, ".git")):
+                    return f"{path!r} cannot be written: {entry.name!r} in it is a repository, whose hooks would be run"
+    except OSError as error:
+        return f"{path!r} cannot be written: it cannot be looked through ({error.strerror})"
+    return ""
