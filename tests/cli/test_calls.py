@@ -57,11 +57,20 @@ def test_an_unknown_id_is_said_and_nothing_else_is_read(machine: Machine, name: 
     assert done.stdout == ""
 
 
-def test_a_log_that_was_tampered_with_is_said(machine: Machine) -> None:
+def test_a_last_line_that_was_cut_off_is_said_and_the_others_are_shown(machine: Machine) -> None:
     write(machine, "something")
     file = machine.state / "calls" / f"{ID}.jsonl"
     file.write_bytes(file.read_bytes() + b'{"half')
-    assert "was changed or cut off" in machine.metier("calls", "log", ID, check=5).stderr
+    done = machine.metier("calls", "log", ID)
+    assert "something" in done.stdout
+    assert "cut off" in done.stderr
+
+
+def test_a_log_that_was_tampered_with_is_said(machine: Machine) -> None:
+    write(machine, "something")
+    file = machine.state / "calls" / f"{ID}.jsonl"
+    file.write_bytes(file.read_bytes() + b'{"half\n')
+    assert "was changed" in machine.metier("calls", "log", ID, check=5).stderr
     file.unlink()
     os.symlink("/etc/passwd", file)
     assert "symbolic link" in machine.metier("calls", "log", ID, check=5).stderr

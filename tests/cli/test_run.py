@@ -1,9 +1,12 @@
 """`metier run`: a file of one's own runs with what was allowed while typing, and says what it tried to touch."""
 
 import json
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,7 @@ from metier.record.audit import AuditLog
 from metier.record.chain import Record
 from metier.record.database import Database
 from metier.runtime import sandboxes
+from metier.runtime.run_folder import run_folder
 from metier.sandbox.protocol import Missing
 
 Start = Callable[..., Result]
@@ -108,6 +112,23 @@ def test_the_language_is_known_by_the_ending(
             "const x = 1;\nexport default () => x;\n",
             ScriptHandler(path="a.ts", language="typescript"),
         ),
+        (
+            "a.mjs",
+            'import a from "node:path"; export default () => a.sep',
+            ScriptHandler(path="a.mjs", language="javascript"),
+        ),
+        (
+            "a.mjs",
+            "const main = () => 1; export { main as default }",
+            ScriptHandler(path="a.mjs", language="javascript"),
+        ),
+        (
+            "a.js",
+            "const main = () => 1;\nexport { main as default };",
+            ScriptHandler(path="a.js", language="javascript"),
+        ),
+        ("a.cjs", "exports.handler = () => 1", ScriptHandler(path="a.cjs", language="javascript")),
+        ("a.js", "exports.handler = () => 1", ScriptHandler(path="a.js", language="javascript")),
     ],
 )
 def test_a_file_that_brings_a_handler_is_asked_for_it(
@@ -126,6 +147,18 @@ def test_any_other_file_runs_as_it_is(start: Start, box: Box, machine: Machine, 
     (machine.project / "a.py").write_text(source, encoding="utf-8")
     start("a.py")
     assert box.jobs[0].entry == InlineCode(language="python", source=source)
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [("a.js", "return 'x; export default 1'\n"), ("a.mjs", "return 1\n"), ("a.js", "important = 1\n")],
+)
+def test_a_script_without_a_handler_runs_as_it_is(
+    start: Start, box: Box, machine: Machine, name: str, source: str
+) -> None:
+    (machine.project / name).write_text(source, encoding="utf-8")
+    start(name)
+    assert box.jobs[0].entry == InlineCode(language="javascript", source=source)
 
 
 def test_a_language_that_is_said_counts(start: Start, box: Box, machine: Machine) -> None:
@@ -194,6 +227,12 @@ def test_res_21_a_limit_that_is_none_is_refused(start: Start, box: Box, limit: t
     assert box.jobs == []
 
 
+@pytest.mark.parametrize("name", ["not-there", "../ls"])
+def test_a_program_that_is_not_there_is_said_to_grant_nothing(start: Start, name: str) -> None:
+    assert f"bin={name} grants nothing" in start("main.py", "--allow", f"bin={name}").stderr
+    assert "grants nothing" not in start("main.py", "--allow", "bin=ls").stderr
+
+
 def test_the_run_is_recorded_like_every_call_as_the_owners_own(start: Start, machine: Machine) -> None:
     start("main.py", "--allow", "env=TEA_TOKEN")
     started, ended = records(machine)
@@ -223,6 +262,14 @@ def test_what_it_tried_and_was_refused_is_said_with_what_would_allow_it(start: S
         Event(kind="socket", detail="AF_INET"),
         Event(kind="read", detail="/srv/a b; rm"),
         Event(kind="odd\x1b", detail="thing"),
+        Event(kind="net", detail="example.com:443"),
+        Event(kind="net", detail="example.com/x"),
+        Event(kind="net", detail="0.0.0.0:0"),
+        Event(kind="run", detail="ls"),
+        Event(kind="env", detail="all"),
+        Event(kind="env", detail="TEA"),
+        Event(kind="read", detail="/"),
+        Event(kind="egress", detail="127.0.0.1"),
     )
     reports(box, Report(ending="returned", value=1, denials=denials))
     done = start("main.py")
@@ -237,6 +284,19 @@ def test_what_it_tried_and_was_refused_is_said_with_what_would_allow_it(start: S
         "    allow it with: --allow host=NAME",
         "  refused: read /srv/a b; rm",
         "  refused: odd\\u{1b} thing",
+        "  refused: net example.com:443",
+        "    the engine itself never may: use context.http, with --allow host=example.com",
+        "  refused: net example.com/x",
+        "    the engine itself never may: use context.http, with --allow host=example.com",
+        "  refused: net 0.0.0.0:0",
+        "    the engine itself never may: use context.http",
+        "  refused: run ls",
+        "    the engine itself never may: use context.exec, with --allow bin=ls",
+        "  refused: env all",
+        "  refused: env TEA",
+        "    allow it with: --allow env=TEA",
+        "  refused: read /",
+        "  refused: egress 127.0.0.1",
     ]
 
 
@@ -447,3 +507,47 @@ def test_no_value_can_move_the_cursor_whatever_its_form(tmp_path: Path) -> None:
         said = machine.metier("run", "sly.py", *words).stdout
         assert "evil" in said
         assert not {"\u009b", "\u202e"} & set(said), words
+
+
+@contextmanager
+def under_way(machine: Machine) -> "Iterator[subprocess.Popen[bytes]]":
+    """A run that sleeps, once it has said on the record that it began."""
+    (machine.project / "sleep.py").write_text("import time\ntime.sleep(60)\n", encoding="utf-8")
+    program = str(Path(sys.executable).with_name("metier"))
+    with subprocess.Popen(
+        [program, "run", "sleep.py"], cwd=machine.project, env=machine.environ, stderr=subprocess.DEVNULL
+    ) as started:
+        try:
+            give_up = time.monotonic() + 20
+            while not ((machine.state / "state.db").exists() and records(machine)):
+                assert started.poll() is None
+                assert time.monotonic() < give_up, "it did not begin"
+                time.sleep(0.05)
+            yield started
+        finally:
+            started.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_run_that_is_told_to_go_leaves_its_outcome_and_nothing_else(
+    machine: Machine, told: signal.Signals
+) -> None:
+    with under_way(machine) as started:
+        started.send_signal(told)
+        assert started.wait(20) == 128 + told
+    assert [each.event for each in records(machine)] == ["skill_execution_started", "skill_execution_error"]
+    assert list((machine.state / "cache" / "runs").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_what_a_killed_run_left_is_removed_by_the_next(machine: Machine) -> None:
+    with under_way(machine) as started:
+        started.kill()
+        started.wait(20)
+    runs = machine.state / "cache" / "runs"
+    (left,) = runs.iterdir()
+    with run_folder(str(runs)) as mine, run_folder(str(runs)) as other:
+        assert not left.exists()
+        assert {Path(mine), Path(other)} == set(runs.iterdir()), "those that are in use stay"
+    assert list(runs.iterdir()) == []

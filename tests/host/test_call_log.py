@@ -38,7 +38,7 @@ def test_entries_are_kept_in_order_in_a_file_of_the_call_that_is_private(state: 
     assert write(state, {"type": "note"}, [1, None], "text") == [Answered()] * 3
     log = read_log(str(state), ID)
     assert log is not None
-    assert [each.entry for each in log] == [{"type": "note"}, [1, None], "text"]
+    assert [each.entry for each in log.lines] == [{"type": "note"}, [1, None], "text"]
     assert stat.S_IMODE(file_of(state).stat().st_mode) == 0o600
     assert stat.S_IMODE((state / "calls").stat().st_mode) == 0o700
     assert stat.S_IMODE(state.stat().st_mode) == 0o700
@@ -135,7 +135,7 @@ def test_a_log_line_goes_to_the_calls_log_and_to_the_operators(
         assert log(state, message="just so") == Answered()
     found = read_log(str(state), ID)
     assert found is not None
-    assert [each.entry for each in found] == [
+    assert [each.entry for each in found.lines] == [
         {"level": "warn", "message": "a\nb\x1b[2J", "meta": {"n": 1}},
         {"level": "info", "message": "just so"},
     ]

@@ -106,8 +106,17 @@ def good_id(call_id: str) -> bool:
     return _CALL_ID.fullmatch(call_id) is not None
 
 
-def read_log(state: str, call_id: str) -> list[Line] | None:
-    """The log of a call, oldest first; None when there is none.
+@final
+class Log(Struct, frozen=True, kw_only=True):
+    """What was written into the log of a call, oldest first."""
+
+    lines: tuple[Line, ...]
+    cut: bool
+    """Whether the last line is not whole and left out: the disk was full, or the program was killed."""
+
+
+def read_log(state: str, call_id: str) -> Log | None:
+    """The log of a call; None when there is none.
 
     Raises:
         StateError: when it is there and cannot be read, or is not ours alone.
@@ -120,12 +129,11 @@ def read_log(state: str, call_id: str) -> list[Line] | None:
     found = read_small(path, most=MOST_BYTES)
     if isinstance(found, Diagnostic):
         raise StateError(f"the log of the call cannot be read: {found.message}", remedy=f"Look at {path}")
+    *lines, last = found[0].split(b"\n")
     try:
-        return [msgspec.json.decode(line, type=Line) for line in found[0].splitlines()]
+        return Log(lines=tuple(msgspec.json.decode(line, type=Line) for line in lines), cut=bool(last))
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise StateError(
-            f"the log of the call {call_id} was changed or cut off", remedy=f"Look at {path}"
-        ) from None
+        raise StateError(f"the log of the call {call_id} was changed", remedy=f"Look at {path}") from None
 
 
 @final

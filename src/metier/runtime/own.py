@@ -2,7 +2,6 @@
 
 import os
 import secrets
-import tempfile
 import time
 from typing import final
 
@@ -26,6 +25,7 @@ from metier.model.permission import PermissionSet
 from metier.model.skill import Limits, Tool
 from metier.pipeline import House, run
 from metier.record.recorder import Recorder
+from metier.runtime.run_folder import run_folder
 from metier.runtime.sandboxes import Sandboxes
 from metier.runtime.state import Operations, State, ground
 
@@ -54,7 +54,7 @@ async def run_own(settings: Settings, wanted: OwnRun) -> Outcome:
     state = await to_thread.run_sync(State, lambda: settings)
     sandboxes = Sandboxes(settings)
     try:
-        with tempfile.TemporaryDirectory(prefix="metier-run-") as folder:
+        with run_folder(os.path.join(settings.cache, "runs")) as folder:
             digest, bundles = await to_thread.run_sync(_stored, wanted, folder)
             tool = _own_tool(wanted)
             call = Call(

@@ -27,12 +27,22 @@ def run_folder(parent: str) -> Generator[str]:
     make_private_folder(parent)
     parent = os.path.realpath(parent)
     _sweep(parent)
-    folder = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
-    held = _hold(folder)
+    folder, held = _made(parent)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        if held is not None:
+            os.close(held)
+
+
+def _made(parent: str) -> tuple[str, int | None]:
+    while True:
+        folder = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
+        held = _hold(folder)
+        # Another program may have taken it for abandoned before we held it.
+        if os.name != "posix" or (held is not None and os.path.isdir(folder)):
+            return folder, held
         if held is not None:
             os.close(held)
 
@@ -47,10 +57,10 @@ def _sweep(parent: str) -> None:
 
 def _hold(folder: str) -> int | None:
     """A descriptor that holds the lock on a folder; None where somebody else holds it, or there are no such locks."""
-    try:
-        from fcntl import LOCK_EX, LOCK_NB, flock
-    except ImportError:
+    if os.name != "posix":
         return None
+    from fcntl import LOCK_EX, LOCK_NB, flock
+
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:

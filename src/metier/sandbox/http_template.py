@@ -8,7 +8,7 @@ by the entry. `{{secret:NAME}}` may end a header value and stands nowhere else.
 import re
 from collections.abc import Callable
 from typing import Final, final
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import msgspec
 from msgspec import Struct
@@ -19,6 +19,7 @@ from metier.sandbox.secret import SecretRef
 
 _PLACE: Final = re.compile(r"\{\{\s*([^{}\s]+)\s*\}\}")
 _AUTHORITY: Final = re.compile(r"[^:/?#]+://[^/?#]*")
+_STEPS: Final = re.compile(r"[/\\]")
 _BY_NAME: Final = "secret:"
 _FORM: Final = "application/x-www-form-urlencoded"
 
@@ -44,6 +45,13 @@ def fill(entry: HttpRequest, arguments: dict[str, Json]) -> Filled:
     Raises:
         Unfilled: when a place has no argument, or one that does not fit there.
     """
+    try:
+        return _filled(entry, arguments)
+    except UnicodeEncodeError:
+        raise Unfilled("an argument holds half a character, which cannot be sent") from None
+
+
+def _filled(entry: HttpRequest, arguments: dict[str, Json]) -> Filled:
     headers: dict[str, str] = {}
     secrets: dict[str, SecretRef] = {}
     for name, template in entry.headers.items():
@@ -80,8 +88,8 @@ def _url(template: str, arguments: dict[str, Json]) -> str:
 
 def _segment(template: str, arguments: dict[str, Json]) -> str:
     filled = _fill(template, arguments, _escaped, "the path")
-    # Servers take these for steps to other folders, whoever wrote them.
-    if template != filled and filled in ("", ".", ".."):
+    # Servers take these for steps to other folders, whoever wrote them; some also when they are escaped.
+    if template != filled and (not filled or not {".", ".."}.isdisjoint(_STEPS.split(unquote(filled)))):
         raise Unfilled("an argument makes an empty or dotted part of the path")
     return filled
 

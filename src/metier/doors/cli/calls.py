@@ -24,15 +24,17 @@ def calls_command() -> None:
 @click.pass_context
 def log_command(ctx: click.Context, call_id: str, as_json: bool) -> None:
     """Print what the skill wrote into the log of the call ID. These are its own words, not the record."""
-    lines = read_log(settings_of(ctx).home, call_id)
-    if lines is None:
+    log = read_log(settings_of(ctx).home, call_id)
+    if log is None:
         raise click.UsageError(
             f"There is no log of a call {one_line(call_id, 80)!r}. `metier audit tail` shows the ids of calls; "
             "a call has a log only if its skill wrote one."
         )
-    for line in lines:
+    for line in log.lines:
         # ASCII: what could move a cursor stands there as an escape.
         click.echo(json.dumps(msgspec.to_builtins(line)) if as_json else _shown(line))
+    if log.cut:
+        click.echo("The last line was cut off while it was written, and is left out.", err=True)
 
 
 def _shown(line: Line) -> str:

@@ -7,6 +7,7 @@ import click
 import msgspec
 
 from metier.doors.cli import exits
+from metier.errors import ConfigError
 from metier.model.outcome import Attempt, Completed, Failed, Outcome, Pending, Refused, Run
 from metier.model.text import one_line, visible
 
@@ -25,16 +26,16 @@ _GRANTS: Final = {
     "env": "env",
     "egress": "host",
     "connect": "host",
-    "net": "host",
-    "socket": "host",
     "exec": "bin",
-    "run": "bin",
 }
 """What would grant what was refused, by the kind of the refusal."""
+_INSTEAD: Final = {"net": "context.http", "run": "context.exec"}
+"""What a JavaScript engine never has by itself, and what code asks the host for instead."""
 _HOST: Final = re.compile(r"grant the host '([\w.:/-]{1,160})'")
 """As egress says it."""
 _PLAIN: Final = re.compile(r"[\w.:/@%+,=~-]{1,160}")
 """Nothing that a shell would read otherwise."""
+_VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,127}")
 
 
 def show(outcome: Outcome) -> None:
@@ -86,19 +87,52 @@ def _attempts(word: str, attempts: tuple[Attempt, ...], *, suggest: bool) -> lis
     for each in attempts[:_MOST]:
         times = f" (×{each.count})" if each.count > 1 else ""
         lines.append(f"  {word}: {one_line(each.kind, 40)} {one_line(each.detail, 160)}{times}")
-        if suggest and (grant := _grant(each)):
-            lines.append(f"    allow it with: --allow {grant}")
+        if suggest and (advice := _advice(each)):
+            lines.append(f"    {advice}")
     if len(attempts) > _MOST:
         lines.append(f"  … and {len(attempts) - _MOST} more")
     return lines
+
+
+def _advice(attempt: Attempt) -> str:
+    """What would make it work, where that is one thing that can be said."""
+    if attempt.kind in _INSTEAD:
+        grant = _host(attempt.detail) if attempt.kind == "net" else _program(attempt.detail)
+        allowed = f", with --allow {grant}" if grant else ""
+        return f"the engine itself never may: use {_INSTEAD[attempt.kind]}{allowed}"
+    if attempt.kind == "socket":
+        return "allow it with: --allow host=NAME"
+    grant = _grant(attempt)
+    return f"allow it with: --allow {grant}" if grant else ""
 
 
 def _grant(attempt: Attempt) -> str:
     """The `--allow` that would grant it, where the refusal names one thing that can be granted."""
     if named := _HOST.search(attempt.detail):
         return f"host={named[1]}"
-    kind = _GRANTS.get(attempt.kind)
-    if kind is None or attempt.kind == "socket":
-        return f"{kind}=NAME" if kind else ""
-    thing = attempt.detail.strip()
-    return f"{kind}={thing.removeprefix('https://')}" if _PLAIN.fullmatch(thing) else ""
+    kind, thing = _GRANTS.get(attempt.kind), attempt.detail.strip()
+    if kind is None or not _PLAIN.fullmatch(thing):
+        return ""
+    match kind:
+        case "host":
+            return _host(thing)
+        case "env":
+            return f"env={thing}" if _VARIABLE.fullmatch(thing) else ""
+        case _:
+            return "" if thing == "/" else f"{kind}={thing}"
+
+
+def _host(thing: str) -> str:
+    """The grant for a place on the network, if it is one that can be granted."""
+    from metier.sandbox.grants import read_grants
+
+    place = thing.removeprefix("https://").partition("/")[0].removesuffix(":443")
+    try:
+        read_grants(frozenset({place}))
+    except ConfigError:
+        return ""
+    return f"host={place}" if _PLAIN.fullmatch(place) else ""
+
+
+def _program(thing: str) -> str:
+    return f"bin={thing}" if _PLAIN.fullmatch(thing) and "/" not in thing else ""

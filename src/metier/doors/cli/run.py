@@ -4,11 +4,11 @@ import os
 import re
 from typing import Final, Literal, TypeAlias, cast
 
-import anyio
 import click
 
 from metier.doors.cli import ended
 from metier.doors.cli.opening import settings_of
+from metier.doors.cli.working import work
 from metier.errors import ConfigError
 from metier.model import strictjson
 from metier.model.diagnostic import Diagnostic
@@ -19,6 +19,7 @@ from metier.model.permission import PermissionSet
 from metier.model.skill import Limits
 from metier.model.text import one_line, visible
 from metier.openfile import read_small
+from metier.sandbox.job_binaries import real_programs
 
 Language: TypeAlias = Literal["python", "javascript", "typescript", "wasm"]
 LANGUAGES: Final[dict[str, Language]] = {
@@ -34,7 +35,15 @@ _KINDS: Final = {"read": "reads", "write": "writes", "host": "hosts", "env": "en
 _MOST_BYTES: Final = 33_554_432
 _PYTHON_HANDLER: Final = re.compile(r"^(?:async[ \t]+)?def[ \t]+main[ \t]*\([ \t\r\n]*\w", re.MULTILINE)
 """`main` that takes something; one that takes nothing is a script's own."""
-_SCRIPT_HANDLER: Final = re.compile(r"^(?:export[ \t]+default\b|module\.exports[ \t]*=)", re.MULTILINE)
+_SCRIPT_HANDLER: Final = re.compile(
+    r"^(?:export[ \t]+default\b|export[ \t]*\{[^}]*\bas[ \t]+default\b|(?:module\.)?exports(?:\.\w+)?[ \t]*=)",
+    re.MULTILINE,
+)
+_MODULES: Final = (".mjs", ".mts", ".cjs")
+_OF_A_MODULE: Final = re.compile(
+    r"(?:^|[;}\s])(?:export[\s{*]|import[\s{*\"']|(?:module\.)?exports(?:\.\w+)?\s*=)", re.MULTILINE
+)
+"""What only a module says. Elsewhere it might stand in a text."""
 
 
 @click.command("run")
@@ -81,20 +90,25 @@ def run_command(
     settings = settings_of(ctx)
     language, name = _language(file, lang), os.path.basename(os.path.abspath(file))
     data = _data(file, text=language != "wasm")
-    usual = Limits()
+    permissions = _permissions(allowed)
     wanted = OwnRun(
         name=name,
         data=data,
         entry=_entry(language, name, data),
         arguments=_arguments(arguments),
-        permissions=_permissions(allowed),
-        limits=Limits(
-            timeout=usual.timeout if timeout is None else timeout,
-            memory_mb=usual.memory_mb if memory is None else memory,
-        ),
+        permissions=permissions,
+        limits=_limits(timeout, memory),
         cwd=os.getcwd(),
     )
-    outcome = anyio.run(run_own, settings, wanted)
+    for name in sorted(
+        permissions.binaries - real_programs(permissions.binaries, os.environ.get("PATH", "")).keys()
+    ):
+        click.echo(
+            f"metier: bin={one_line(name, 80)} grants nothing: no folder of your PATH that only you and root can write "
+            "to has such a program.",
+            err=True,
+        )
+    outcome = work(run_own, settings, wanted)
     if as_json:
         click.echo(ended.ascii_json(outcome))
     else:
@@ -133,7 +147,8 @@ def _entry(language: Language, name: str, data: bytes) -> Entry:
     if language == "python":
         handler = _PYTHON_HANDLER.search(source)
         return PythonHandler(path=name) if handler else InlineCode(language="python", source=source)
-    if _SCRIPT_HANDLER.search(source):
+    said = _OF_A_MODULE if name.lower().endswith(_MODULES) else _SCRIPT_HANDLER
+    if said.search(source):
         return ScriptHandler(path=name, language=language)
     return InlineCode(language=language, source=source)
 
@@ -161,6 +176,14 @@ def _arguments(text: str) -> Json:
     if not isinstance(given, dict):
         raise click.UsageError("The arguments must be one JSON object.")
     return given
+
+
+def _limits(timeout: float | None, memory: int | None) -> Limits:
+    usual = Limits()
+    return Limits(
+        timeout=usual.timeout if timeout is None else timeout,
+        memory_mb=usual.memory_mb if memory is None else memory,
+    )
 
 
 def _permissions(allowed: tuple[str, ...]) -> PermissionSet:

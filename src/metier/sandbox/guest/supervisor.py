@@ -35,8 +35,7 @@ else:
 FRAME_MOST = 64 << 20
 FAMILIES = 64
 """Address families up to here are told apart; a run cannot make a list grow by inventing more."""
-DRAIN_MOST = 100_000
-LAST_WORDS_MS = 10
+LAST_WORDS_SECONDS = 0.01
 OWN_MEMORY = 96 << 20
 DUMPABLE, SUBREAPER = 4, 36
 DEFAULTS = [each for each in signal.Signals if each not in (signal.SIGKILL, signal.SIGSTOP)]
@@ -146,8 +145,9 @@ class Watch:
         """Hear what was tried and not yet answered; of others that are still at it, what they try in a moment more."""
         waiting = select.poll()
         waiting.register(self._listener, select.POLLIN)
-        for _ in range(DRAIN_MOST):
-            if not self._refuse() and not (others and waiting.poll(LAST_WORDS_MS) and self._refuse()):
+        until = time.monotonic() + LAST_WORDS_SECONDS
+        while time.monotonic() < until:
+            if not self._refuse() and not (others and waiting.poll(LAST_WORDS_SECONDS * 1000)):
                 return
 
     def _refuse(self) -> bool:
