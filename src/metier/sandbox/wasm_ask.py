@@ -9,7 +9,7 @@ for the answer, -3 it was asked while an answer was being put down. A request th
 run as a violation. Who asks is known from the store: a request has no place to say it.
 """
 
-from typing import TYPE_CHECKING, Any, Final, cast, final
+from typing import TYPE_CHECKING, Final, Protocol, cast, final
 
 import anyio
 from anyio import from_thread
@@ -20,10 +20,10 @@ from metier.model.job import Event
 from metier.model.ports import Answered, Host, NotAnswered
 from metier.sandbox.wasm_clock import Clock, Timer
 from metier.sandbox.wasm_memory import Memory
-from metier.sandbox.wasm_wasi import guarded, run_of
+from metier.sandbox.wasm_raw import A_FUNCTION, A_MEMORY, Guest, Item, Raw
 
 if TYPE_CHECKING:
-    from wasmtime import Caller, Linker
+    from wasmtime import Linker
 
 MODULE: Final = "metier"
 FUNCTION: Final = "ask"
@@ -32,22 +32,29 @@ _EVENTS: Final = 100
 """Kinds of refusal that are told apart; more are counted with the last."""
 
 
-def define(linker: "Linker") -> None:
+class HasAsking(Protocol):
+    """What a store carries: the run it belongs to. It is the store that says who asks, never the guest."""
+
+    asking: "Asking"
+
+
+def define(linker: "Linker", raw: Raw) -> None:
     from wasmtime import FuncType, ValType
 
+    def answer(guest: Guest) -> int:
+        asking = cast(HasAsking, raw.data(guest.context)).asking
+        return asking.answer(raw, guest, *guest.numbers(("i32", "i32")))
+
     kind = FuncType([ValType.i32(), ValType.i32()], [ValType.i64()])
-    linker.define_func(MODULE, FUNCTION, kind, guarded(_answer, _NO_ROOM), access_caller=True)
-
-
-def _answer(caller: "Caller", at: int, length: int) -> int:
-    return cast(Asking, run_of(caller).asking).answer(caller, at, length)
+    raw.define(linker, (MODULE, FUNCTION), kind, answer, _NO_ROOM)
 
 
 @final
 class Asking:
     """What one run asked, and was refused."""
 
-    def __init__(self, host: Host | None, clock: Clock, timer: Timer) -> None:
+    def __init__(self, host: Host | None, clock: Clock, timer: Timer, *, has_alloc: bool) -> None:
+        self._has_alloc = has_alloc
         self._host = host
         self._clock = clock
         self._timer = timer
@@ -55,25 +62,25 @@ class Asking:
         self.denials: dict[tuple[str, str], int] = {}
         self.violations: dict[tuple[str, str], int] = {}
 
-    def answer(self, caller: "Caller", at: int, length: int) -> int:
+    def answer(self, raw: Raw, guest: Guest, at: int, length: int) -> int:
         if self._answering:
             return _NESTED  # `alloc` asks in turn: without an end that would be our stack, not the guest's
         if self._timer.expired():
             return _NO_ROOM
-        memory = Memory.of(caller)
+        found = raw.export_of(guest, b"memory", A_MEMORY)
+        if found is None or length > strictjson.MAX_BYTES:
+            return _OUTSIDE  # nobody may ask that much; it is not even copied
+        memory = Memory(raw, found)
         try:
-            if memory is None:
-                return _OUTSIDE
-            if length > strictjson.MAX_BYTES:
-                return _OUTSIDE  # nobody may ask that much; it is not even copied
-            request = memory.read(caller, at, length)
+            request = memory.read(guest.context, at, length)
         except IndexError:
             _count(self.denials, "host_call", "a request outside the module's memory")
             return _OUTSIDE
         reply = canonical(self._reply(request))
         self._answering = True
         try:
-            return _put_down(caller, memory, reply)
+            alloc = raw.export_of(guest, b"alloc", A_FUNCTION) if self._has_alloc else None
+            return _NO_ROOM if alloc is None else _put_down(raw, guest, memory, alloc, reply)
         finally:
             self._answering = False
 
@@ -127,16 +134,13 @@ def _read(request: bytes) -> tuple[str, dict[str, Json]]:
             raise ValueError('a request is {"method": "…", "params": {…}}')
 
 
-def _put_down(caller: "Caller", memory: Memory, reply: bytes) -> int:
-    from wasmtime import Func, Trap, WasmtimeError
+def _put_down(raw: Raw, guest: Guest, memory: Memory, alloc: Item, reply: bytes) -> int:
+    from wasmtime import Trap, WasmtimeError
 
-    alloc: Any = caller.get("alloc")
-    if not isinstance(alloc, Func):
-        return _NO_ROOM
     try:
-        at = alloc(caller, len(reply))
-        memory.write(caller, at, reply)
-    except (IndexError, TypeError, ValueError, WasmtimeError, Trap):
+        at = raw.call(guest.context, alloc, ("i32",), ("i32",), len(reply))[0]
+        memory.write(guest.context, at, reply)
+    except (IndexError, WasmtimeError, Trap):
         return _NO_ROOM  # what trapped `alloc` (fuel, time) traps the caller as soon as we return
     address = (at & 0xFFFFFFFF) << 32 | len(reply)
     return address - (1 << 64) if address >= 1 << 63 else address

@@ -12,6 +12,7 @@ from metier.sandbox.wasm_cache import Cache
 from metier.sandbox.wasm_clock import Clock, Timer
 from metier.sandbox.wasm_files import Spare
 from metier.sandbox.wasm_module import SETTINGS, Modules, Source
+from metier.sandbox.wasm_raw import Raw
 from metier.sandbox.wasm_run import Parts, Run, Work, not_started
 from metier.sandbox.wasm_wasi import WasiImports
 
@@ -39,7 +40,7 @@ class Shared:
                 for name, value in SETTINGS.items():
                     setattr(config, name, value)
                 engine = Engine(config)
-                imports = WasiImports(engine)
+                imports = WasiImports(engine, Raw())
                 modules = Modules(engine, imports, self._cache)
                 self._parts = Parts(engine, Clock(engine), imports, modules, Spare(self._cache.folder))
             return self._parts

@@ -19,18 +19,20 @@ A module that has `_initialize` has it called first.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast, final
 
 from msgspec import Struct
 
 from metier.model.digest import Json, canonical
 from metier.sandbox.wasm_memory import Memory
-from metier.sandbox.wasm_module import Composed, Core, Loaded
+from metier.sandbox.wasm_module import ALLOC, Composed, Core, Loaded
+from metier.sandbox.wasm_raw import A_FUNCTION, A_MEMORY, Item, Raw
 from metier.sandbox.wasm_values import BadValue, lift, liftable, numbers, only_numbers, typed
 
 if TYPE_CHECKING:
-    import wasmtime
     from wasmtime import Store, component
+
+_WITH_JSON: Final = (("i32", "i32"), ("i64",))
 
 
 class Wanted(Protocol):
@@ -84,7 +86,7 @@ class Bad(Struct, frozen=True):
 Said: TypeAlias = Exited | Printed | Value | Threw | Bad
 
 
-def call(store: "Store", loaded: Loaded, wanted: Wanted, measure: Callable[[Any], None]) -> Said:
+def call(store: "Store", raw: Raw, loaded: Loaded, wanted: Wanted, measure: Callable[[Memory], None]) -> Said:
     """Instantiate and call. `measure` is given the module's memory as soon as there is one.
 
     Raises:
@@ -92,54 +94,64 @@ def call(store: "Store", loaded: Loaded, wanted: Wanted, measure: Callable[[Any]
         Trap, WasmtimeError: as the engine does.
     """
     if isinstance(loaded, Core):
-        return _call_module(store, loaded, wanted, measure)
+        return _call_module(raw.context(store), raw, loaded, wanted, measure)
     if wanted.form != "function":
         return _run_component(store, loaded)
     return _call_component(store, loaded, wanted)
 
 
-def _call_module(store: "Store", loaded: Core, wanted: Wanted, measure: Callable[[Any], None]) -> Said:
-    import wasmtime
-
-    exports = loaded.pre.instantiate(store).exports(store)
-    memory = exports.get("memory")
-    if isinstance(memory, wasmtime.Memory):
+def _call_module(
+    context: int, raw: Raw, loaded: Core, wanted: Wanted, measure: Callable[[Memory], None]
+) -> Said:
+    instance = raw.instantiate(context, loaded.pre)
+    found = raw.export(context, instance, b"memory", A_MEMORY) if loaded.memory else None
+    memory = None if found is None else Memory(raw, found)
+    if memory is not None:
         measure(memory)
-    name = wanted.function if wanted.form == "function" else "_start"
-    function = exports.get(name)
-    if not isinstance(function, wasmtime.Func):
-        raise BadValue(f"it exports no function {name}")
+
+    def function(name: str) -> Item:
+        item = raw.export(context, instance, name.encode(), A_FUNCTION) if name in loaded.functions else None
+        if item is None:
+            raise BadValue(f"it exports no function {name}")
+        return item
+
+    def act(name: str) -> None:
+        item = function(name)
+        if loaded.functions[name] != ((), ()):
+            raise BadValue(f"its function {name} must take nothing and give nothing")
+        raw.call(context, item, (), ())
+
     if wanted.form != "function":
-        function(store)
+        act("_start")
         return Exited(0)
-    first = exports.get("_initialize")
-    if isinstance(first, wasmtime.Func):
-        first(store)
+    name = wanted.function
+    called = function(name)
+    if "_initialize" in loaded.functions:
+        act("_initialize")
     takes, gives = loaded.functions[name]
-    alloc = exports.get("alloc")
-    with_json = (takes, gives) == (("i32", "i32"), ("i64",))
-    if with_json and isinstance(memory, wasmtime.Memory) and isinstance(alloc, wasmtime.Func):
-        return _call_with_json(store, function, alloc, Memory(memory), wanted)
+    if memory is not None and loaded.has_alloc and (takes, gives) == _WITH_JSON:
+        return _call_with_json(context, raw, called, function("alloc"), memory, wanted)
     if not only_numbers(takes) or not only_numbers(gives):
         raise BadValue(f"{name} takes or gives what is not a number")
-    return Value(cast(Json, function(store, *numbers(takes, wanted.arguments))))
+    said = raw.call(context, called, takes, gives, *numbers(takes, wanted.arguments))
+    return Value(None if not said else said[0] if len(said) == 1 else cast(Json, said))
 
 
 def _call_with_json(
-    store: "Store", function: "wasmtime.Func", alloc: "wasmtime.Func", memory: Memory, wanted: Wanted
+    context: int, raw: Raw, function: Item, alloc: Item, memory: Memory, wanted: Wanted
 ) -> Said:
     asked = canonical(wanted.arguments)
+    at = raw.call(context, alloc, *ALLOC, len(asked))[0]
     try:
-        at = cast(int, alloc(store, len(asked)))
-        memory.write(store, at, asked)
-    except (IndexError, TypeError):
+        memory.write(context, at, asked)
+    except IndexError:
         return Bad("alloc gave no room for the arguments inside the module's memory")
-    packed = cast(int, function(store, at, len(asked))) & 0xFFFF_FFFF_FFFF_FFFF
+    packed = raw.call(context, function, *_WITH_JSON, at, len(asked))[0] & 0xFFFF_FFFF_FFFF_FFFF
     length = packed & 0xFFFF_FFFF
     if length > wanted.output_bytes:
         return Bad(f"the result has more than {wanted.output_bytes:,} bytes")
     try:
-        return Printed(memory.read(store, packed >> 32, length))
+        return Printed(memory.read(context, packed >> 32, length))
     except IndexError:
         return Bad("the result does not lie in the module's memory")
 

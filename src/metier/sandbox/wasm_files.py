@@ -4,15 +4,18 @@ WASI knows folders only. A file that may be read is copied into a private folder
 that may be written is refused, because a copy of it would be written instead.
 """
 
+import ctypes
 import fcntl
 import os
 import shutil
 import stat
+import struct
+import sys
 import tempfile
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Final, Self, final
+from typing import Any, Final, Self, final
 
 from msgspec import Struct
 
@@ -28,6 +31,12 @@ _PREFIX: Final = "runs-"
 _MOST_SPARE: Final = 8
 _STEP: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY
 _FOLDER: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY
+_OPENAT2: Final = 437
+_NO_SYMLINKS: Final = 4
+_WITHOUT_LINKS: Final = struct.pack("=QQQ", _FOLDER, 0, _NO_SYMLINKS)
+_syscall: Final[Any] = ctypes.CDLL(None).syscall
+_syscall.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]
+_syscall.restype = ctypes.c_long
 
 
 class Unusable(Exception):
@@ -43,6 +52,7 @@ class Shown(Struct, frozen=True):
     """A folder as the guest will see it."""
 
     descriptor: int
+    """Shared by the names of one folder."""
     guest: str
     writable: bool
 
@@ -80,7 +90,7 @@ class Folders:
         if self._bundle:
             folder = open_folder(self._bundle)
             self._show(folder, self._bundle, writable=False)
-            self._show(os.dup(folder), SKILL, writable=False)
+            self._show(folder, SKILL, writable=False)
         if self._own and all(shown.guest != OWN for shown in self.shown):
             self._show(open_folder(self._temporary()), OWN, writable=True)
         self._show_start()
@@ -120,7 +130,7 @@ class Folders:
         for shown in sorted(self.shown, key=lambda each: len(each.guest), reverse=True):
             if wanted == shown.guest or wanted.startswith(shown.guest.rstrip("/") + "/"):
                 below = wanted[len(shown.guest) :].strip("/")
-                folder = open_folder(below, shown.descriptor) if below else os.dup(shown.descriptor)
+                folder = open_folder(below, shown.descriptor) if below else shown.descriptor
                 self._show(folder, ".", writable=shown.writable)
                 return
         if self._cwd:
@@ -131,8 +141,8 @@ class Folders:
         return self._made[-1]
 
     def _close(self) -> None:
-        for shown in self.shown:
-            os.close(shown.descriptor)
+        for descriptor in {shown.descriptor for shown in self.shown}:
+            os.close(descriptor)
         self.shown.clear()
         for path in self._made:
             self._spare.give_back(path)
@@ -222,12 +232,27 @@ def open_folder(path: str, at: int | None = None) -> int:
         Unusable: when it cannot be opened, or a link is on the way to it.
     """
     parts = [part for part in path.split("/") if part]
+    if "." in parts or ".." in parts:
+        raise Unusable(f"{path} is not a real path")
+    found = -1
+    if parts and sys.platform == "linux":
+        whole = ("/" if at is None else "") + "/".join(parts)
+        found = _open_at_once(-1 if at is None else at, whole)
+    return found if found >= 0 else walk(parts, at)
+
+
+def _open_at_once(at: int, path: str) -> int:
+    """One call for all of the path, which costs a fraction of a call for each part; -1 where that cannot be had."""
+    return _syscall(_OPENAT2, at, os.fsencode(path), _WITHOUT_LINKS, len(_WITHOUT_LINKS))
+
+
+def walk(parts: Sequence[str], at: int | None) -> int:
+    """As `open_folder`, from part to part: finds out why it cannot be opened, and does without a new kernel."""
+    path = ("/" if at is None else "") + "/".join(parts)
     held = os.open("/", _STEP) if at is None else os.dup(at)
     number, part = 0, ""
     try:
         for number, part in enumerate(parts, 1):
-            if part in (".", ".."):
-                raise Unusable(f"{path} is not a real path")
             inner = os.open(part, _FOLDER if number == len(parts) else _STEP, dir_fd=held)
             os.close(held)
             held = inner
@@ -237,9 +262,6 @@ def open_folder(path: str, at: int | None = None) -> int:
         if plain:
             raise NotAFolder(f"{path} is a file") from None
         raise Unusable(f"{path} cannot be used: a link is on the way to it, or {error.strerror}") from None
-    except Unusable:
-        os.close(held)
-        raise
     return held
 
 

@@ -1,44 +1,43 @@
 """A guest's memory as the host reads and writes it: every address is checked, because the guest chose it."""
 
-from typing import TYPE_CHECKING, Self, final
+import ctypes
+from typing import final
 
-if TYPE_CHECKING:
-    import wasmtime
+from metier.sandbox.wasm_raw import Item, Raw
 
 
 @final
 class Memory:
-    """Raises IndexError for whatever lies outside, and nothing else. Numbers may come as wasm's signed ones."""
+    """Raises IndexError for whatever lies outside, and nothing else. Numbers may come as wasm's signed ones.
 
-    def __init__(self, raw: "wasmtime.Memory") -> None:
-        self.raw = raw
+    Where it lies is asked every time, because it may move when it grows."""
 
-    @classmethod
-    def of(cls, caller: "wasmtime.Caller") -> Self | None:
-        """The memory that the calling module exports as `memory`."""
-        import wasmtime
+    def __init__(self, raw: Raw, item: Item) -> None:
+        self._raw = raw
+        self.item = item
 
-        found = caller.get("memory")
-        return cls(found) if isinstance(found, wasmtime.Memory) else None
-
-    def read(self, store: "wasmtime.Store | wasmtime.Caller", at: int, length: int) -> bytes:
+    def read(self, context: int, at: int, length: int) -> bytes:
         at, length = _unsigned(at), _unsigned(length)
-        if at + length > self.raw.data_len(store):
-            raise IndexError("outside the guest's memory")
-        return bytes(self.raw.read(store, at, at + length)) if length else b""
+        return ctypes.string_at(self._start(context, at + length) + at, length)
 
-    def write(self, store: "wasmtime.Store | wasmtime.Caller", at: int, data: bytes) -> None:
+    def write(self, context: int, at: int, data: bytes) -> None:
         at = _unsigned(at)
-        if at + len(data) > self.raw.data_len(store):
+        ctypes.memmove(self._start(context, at + len(data)) + at, data, len(data))
+
+    def read_u32(self, context: int, at: int) -> int:
+        return int.from_bytes(self.read(context, at, 4), "little")
+
+    def write_u32(self, context: int, at: int, number: int) -> None:
+        self.write(context, at, number.to_bytes(4, "little"))
+
+    def size(self, context: int) -> int:
+        return self._raw.memory(context, self.item)[1]
+
+    def _start(self, context: int, end: int) -> int:
+        start, size = self._raw.memory(context, self.item)
+        if end > size:
             raise IndexError("outside the guest's memory")
-        if data:
-            self.raw.write(store, data, at)
-
-    def read_u32(self, store: "wasmtime.Store | wasmtime.Caller", at: int) -> int:
-        return int.from_bytes(self.read(store, at, 4), "little")
-
-    def write_u32(self, store: "wasmtime.Store | wasmtime.Caller", at: int, number: int) -> None:
-        self.write(store, at, number.to_bytes(4, "little"))
+        return start
 
 
 def _unsigned(number: int) -> int:

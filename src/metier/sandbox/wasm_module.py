@@ -69,6 +69,8 @@ _OFFERED: Final = (
     "wasi:random/",
     "wasi:sockets/",
 )
+ALLOC: Final = (("i32",), ("i32",))
+"""What a module's `alloc` takes and gives."""
 _TIMERS: Final = ("subscribe-duration", "subscribe-instant")
 _FILES: Final = ("fd_prestat_get", "path_open")
 
@@ -93,8 +95,14 @@ class Core(Struct, frozen=True):
     pre: "InstancePre"
     wasi: bool
     files: bool
+    memory: bool
+    """Whether it exports one as `memory`."""
     functions: dict[str, tuple[tuple[str, ...], tuple[str, ...]]]
     """What each exported function takes and gives."""
+
+    @property
+    def has_alloc(self) -> bool:
+        return self.functions.get("alloc") == ALLOC
 
 
 @final
@@ -220,6 +228,8 @@ class Modules:
             top = open_folder(bundle)
         except Unusable:
             raise Refused("the skill's folder cannot be opened") from None
+        if not parent:
+            return top, name
         try:
             return open_folder(parent, top), name
         except Unusable:
@@ -260,7 +270,7 @@ class Modules:
         return self._link_module(made) if isinstance(made, Module) else self._link_component(made)
 
     def _link_module(self, module: "Module") -> Core:
-        from wasmtime import Linker, WasmtimeError
+        from wasmtime import Linker, MemoryType, WasmtimeError
 
         wanted = [(each.module, each.name or "") for each in module.imports]
         for place, name in wanted:
@@ -269,13 +279,16 @@ class Modules:
         if self._linker is None:
             self._linker = Linker(self._engine)
             self._imports.define(self._linker)
-            wasm_ask.define(self._linker)
+            wasm_ask.define(self._linker, self._imports.raw)
         try:
             pre = self._linker.instantiate_pre(module)
         except WasmtimeError as error:
             raise Refused(f"it imports what is not offered here: {plain_text(str(error))}") from None
         names = {name for place, name in wanted if place == WASI}
-        return Core(pre, bool(names), not names.isdisjoint(_FILES), _functions(module))
+        has_memory = any(
+            each.name == "memory" and isinstance(each.type, MemoryType) for each in module.exports
+        )
+        return Core(pre, bool(names), not names.isdisjoint(_FILES), has_memory, _functions(module))
 
     def _link_component(self, component: "Component") -> Composed:
         from wasmtime.component import ComponentInstanceType, Linker

@@ -9,7 +9,7 @@ use is taken to have run out of it.
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Final, Literal, final
+from typing import TYPE_CHECKING, Final, Literal, final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,7 +22,8 @@ from metier.sandbox import wasm_call
 from metier.sandbox.wasm_ask import Asking, events
 from metier.sandbox.wasm_clock import Clock, Timer
 from metier.sandbox.wasm_files import Folders, Spare, Unusable
-from metier.sandbox.wasm_module import Composed, Loaded, Modules, plain_text
+from metier.sandbox.wasm_memory import Memory
+from metier.sandbox.wasm_module import Composed, Core, Loaded, Modules, plain_text
 from metier.sandbox.wasm_values import BadValue
 from metier.sandbox.wasm_wasi import Wasi, WasiImports
 
@@ -113,7 +114,9 @@ class Run:
         self._clock = parts.clock
         self._timer = timer
         self.out, self.err = Kept(work.output_bytes), Kept(work.output_bytes)
-        self.asking = Asking(work.host, parts.clock, timer)
+        self._raw = parts.imports.raw
+        has_alloc = isinstance(loaded, Core) and loaded.has_alloc
+        self.asking = Asking(work.host, parts.clock, timer, has_alloc=has_alloc)
         self.wasi = Wasi(parts.imports, timer, (self.out, self.err), ())
         self._memory_of: Callable[[], int] = lambda: 0
 
@@ -207,21 +210,10 @@ class Run:
 
         work = self._work
         config = wasmtime.WasiConfig()
-        config.argv = list(work.argv)
-        config.env = sorted(work.environment.items())
-        if isinstance(self._loaded, Composed):
+        self._raw.describe(config, work.argv, work.environment, work.stdin)
+        if isinstance(self._loaded, Composed):  # what a module prints comes to us without a detour
             config.stdout_custom = self.out.write
             config.stderr_custom = self.err.write
-        if work.stdin:
-            import ctypes
-
-            from wasmtime import _bindings as raw
-
-            vec = raw.wasm_byte_vec_t()
-            raw.wasm_byte_vec_new(
-                vec, len(work.stdin), ctypes.cast(work.stdin, ctypes.POINTER(ctypes.c_ubyte))
-            )
-            raw.wasi_config_set_stdin_bytes(config.ptr(), vec)
         for each in folders.shown if folders else ():
             name = work.names.get(each.guest, each.guest)
             config.preopen_dir(f"/proc/self/fd/{each.descriptor}", name, each.writable)
@@ -233,7 +225,9 @@ class Run:
         try:
             if self._timer.expired():
                 raise wasmtime.WasmtimeError("it was over before it began")
-            return self._told(wasm_call.call(store, self._loaded, self._work, self._measure(store)))
+            return self._told(
+                wasm_call.call(store, self._raw, self._loaded, self._work, self._measure(store))
+            )
         except wasmtime.ExitTrap as exit:
             return self._told(wasm_call.Exited(exit.code))
         except BadValue as error:
@@ -249,9 +243,11 @@ class Run:
         except wasmtime.WasmtimeError as error:
             return _from_text(str(error))
 
-    def _measure(self, store: "Store") -> Callable[[Any], None]:
-        def measured(memory: Any) -> None:
-            self._memory_of = lambda: memory.data_len(store)
+    def _measure(self, store: "Store") -> Callable[[Memory], None]:
+        context = self._raw.context(store)
+
+        def measured(memory: Memory) -> None:
+            self._memory_of = lambda: memory.size(context)
 
         return measured
 

@@ -4,8 +4,7 @@ Left to itself wasmtime sleeps as long as a guest asks, past every time limit; o
 none; writes until the disk is full; and waits for ever in front of a named pipe. So these few functions of preview 1
 are ours. Those that touch files go on to wasmtime's own through a small module that lends it the guest's memory.
 
-Nothing here may raise: wasmtime keeps an exception of a host function in one global variable, from where the run of
-somebody else would get it. Every function answers with an error number instead.
+Whatever happens in them, they answer with an error number.
 """
 
 import os
@@ -14,17 +13,19 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast, final
+from typing import TYPE_CHECKING, Final, Protocol, cast, final
 
 from msgspec import Struct
 
 from metier.sandbox.wasm_clock import Timer
 from metier.sandbox.wasm_memory import Memory
+from metier.sandbox.wasm_raw import A_FUNCTION, A_MEMORY, Answer, Guest, Item, Raw
 
 if TYPE_CHECKING:
-    from wasmtime import Caller, Engine, Func, Linker
+    from wasmtime import Engine, Linker
 
 WASI: Final = "wasi_snapshot_preview1"
+_WASI: Final = WASI.encode()
 DISK_BYTES: Final = 256 << 20
 """All that one run may write, the same bytes twice counting twice."""
 ENTRIES: Final = 10_000
@@ -40,18 +41,20 @@ _SUBSCRIPTIONS: Final = 4_096
 _CLOCK: Final = 0
 _ABSOLUTE: Final = 1
 
+_I32, _I64 = ("i32",), ("i64",)
 _SIGNATURES: Final = {
-    "path_open": "iiiiiIIii",
-    "fd_close": "i",
-    "fd_renumber": "ii",
-    "fd_write": "iiii",
-    "fd_pwrite": "iiiIi",
-    "fd_filestat_set_size": "iI",
-    "path_create_directory": "iii",
-    "path_symlink": "iiiii",
-    "path_link": "iiiiiii",
-    "poll_oneoff": "iiii",
+    "path_open": (*_I32 * 5, *_I64 * 2, *_I32 * 2),
+    "fd_close": _I32,
+    "fd_renumber": _I32 * 2,
+    "fd_write": _I32 * 4,
+    "fd_pwrite": (*_I32 * 3, *_I64, *_I32),
+    "fd_filestat_set_size": (*_I32, *_I64),
+    "path_create_directory": _I32 * 3,
+    "path_symlink": _I32 * 5,
+    "path_link": _I32 * 7,
+    "poll_oneoff": _I32 * 4,
 }
+"""What each takes; all give an error number."""
 _PASSED_ON: Final = (
     ("path_open", "fd_close"),
     tuple(name for name in _SIGNATURES if name not in ("path_open", "fd_close", "poll_oneoff")),
@@ -71,20 +74,14 @@ class HasWasi(Protocol):
     wasi: "Wasi"
 
 
-def run_of(caller: "Caller") -> Any:
-    """The run that the calling store was made for. It is the store that says so, never the guest."""
-    import wasmtime
-
-    return wasmtime.Store.data(cast("wasmtime.Store", caller))
-
-
 @final
 class WasiImports:
     """The functions themselves, made once for an engine."""
 
-    def __init__(self, engine: "Engine") -> None:
+    def __init__(self, engine: "Engine", raw: Raw) -> None:
         from wasmtime import Linker, Module, wat2wasm
 
+        self.raw: Final = raw
         self._plain = Linker(engine)
         self._plain.define_wasi()
         self._lenders = [Module(engine, bytes(wat2wasm(_lender_text(names)))) for names in _PASSED_ON]
@@ -99,22 +96,35 @@ class WasiImports:
 
         linker.allow_shadowing = True
         linker.define_wasi()
-        kinds = {"i": ValType.i32, "I": ValType.i64}
-        for name, letters in _SIGNATURES.items():
-            kind = FuncType([kinds[letter]() for letter in letters], [ValType.i32()])
-            linker.define_func(WASI, name, kind, _answering(name), access_caller=True)
+        kinds = {"i32": ValType.i32, "i64": ValType.i64}
+        for name, takes in _SIGNATURES.items():
+            kind = FuncType([kinds[each]() for each in takes], [ValType.i32()])
+            self.raw.define(linker, (WASI, name), kind, self._answering(name, takes), _IO)
         linker.allow_shadowing = False
 
-    def lend(self, name: str, caller: "Caller", memory: Memory) -> "dict[str, Func]":
-        """wasmtime's own function of that name, and some others, working on the caller's memory."""
-        import wasmtime
+    def _answering(self, name: str, takes: Sequence[str]) -> Answer:
+        ours: Callable[..., int] = getattr(Wasi, name)
+        raw = self.raw
 
+        def answer(guest: Guest) -> int:
+            wasi = cast(HasWasi, raw.data(guest.context)).wasi
+            memory = wasi.memory(guest)
+            try:
+                return _FAULT if memory is None else ours(wasi, guest, memory, *guest.numbers(takes))
+            except IndexError:
+                return _FAULT
+
+        return answer
+
+    def lend(self, name: str, guest: Guest, memory: Memory) -> dict[str, Item]:
+        """wasmtime's own function of that name, and some others, working on the caller's memory."""
+        raw, context = self.raw, guest.context
         part = 0 if name in _PASSED_ON[0] else 1
         names = _PASSED_ON[part]
-        imports = [self._plain.get(caller, WASI, each) for each in names]
-        instance = wasmtime.Instance(caller, self._lenders[part], [memory.raw, *imports])
-        exports = instance.exports(caller)
-        return {each: cast(wasmtime.Func, exports[each]) for each in names}
+        imports = [raw.linked(context, self._plain, _WASI, each.encode()) for each in names]
+        lender = raw.new_instance(context, self._lenders[part], [memory.item, *imports])
+        lent = {each: raw.export(context, lender, each.encode(), A_FUNCTION) for each in names}
+        return {each: item for each, item in lent.items() if item is not None}
 
     def take(self, count: int) -> bool:
         """Take that many descriptors out of what all runs together may have; negative: give them back."""
@@ -129,36 +139,12 @@ def _lender_text(names: Sequence[str]) -> str:
     lines = ['(module (import "guest" "memory" (memory 0))']
     bodies = ['(export "memory" (memory 0))']
     for name in names:
-        letters = _SIGNATURES[name]
-        takes = " ".join("i64" if letter == "I" else "i32" for letter in letters)
-        lines.append(f'(import "w" "{name}" (func ${name} (param {takes}) (result i32)))')
-        given = " ".join(f"(local.get {number})" for number in range(len(letters)))
-        bodies.append(f'(func (export "{name}") (param {takes}) (result i32) (call ${name} {given}))')
+        takes = _SIGNATURES[name]
+        kinds = " ".join(takes)
+        lines.append(f'(import "w" "{name}" (func ${name} (param {kinds}) (result i32)))')
+        given = " ".join(f"(local.get {number})" for number in range(len(takes)))
+        bodies.append(f'(func (export "{name}") (param {kinds}) (result i32) (call ${name} {given}))')
     return "\n".join([*lines, *bodies]) + ")"
-
-
-def guarded(function: Callable[..., int], otherwise: int) -> Callable[..., int]:
-    """A host function that answers `otherwise` where `function` raises: see the head of this file."""
-
-    def answer(caller: "Caller", *numbers: int) -> int:
-        try:
-            return function(caller, *numbers)
-        except Exception:  # noqa: BLE001  whatever got out would end the run of somebody else
-            return otherwise
-
-    return answer
-
-
-def _answering(name: str) -> Callable[..., int]:
-    def answer(caller: "Caller", *numbers: int) -> int:
-        wasi = cast(HasWasi, run_of(caller)).wasi
-        memory = wasi.memory(caller)
-        try:
-            return _FAULT if memory is None else getattr(wasi, name)(caller, memory, *numbers)
-        except IndexError:
-            return _FAULT
-
-    return guarded(answer, _IO)
 
 
 @final
@@ -193,7 +179,7 @@ class Wasi:
         self._made = 0
         self._began = time.monotonic_ns()
         self._memory: Memory | None = None
-        self._lent: dict[str, Func] = {}
+        self._lent: dict[str, Item] = {}
         self.disk_was_full = False
 
     def close(self) -> None:
@@ -201,71 +187,75 @@ class Wasi:
         self._imports.take(-self._taken)
         self._taken = 0
 
-    def memory(self, caller: "Caller") -> Memory | None:
+    def memory(self, guest: Guest) -> Memory | None:
+        """The memory that the calling module exports."""
         if self._memory is None:
-            self._memory = Memory.of(caller)
+            item = self._imports.raw.export_of(guest, b"memory", A_MEMORY)
+            self._memory = None if item is None else Memory(self._imports.raw, item)
         return self._memory
 
-    def _pass_on(self, name: str, caller: "Caller", memory: Memory, *numbers: int) -> int:
+    def _pass_on(self, name: str, guest: Guest, memory: Memory) -> int:
+        """wasmtime's own function does it, with the numbers that the guest gave."""
         if name not in self._lent:
-            self._lent |= self._imports.lend(name, caller, memory)
-        return cast(int, self._lent[name](caller, *numbers))
+            self._lent |= self._imports.lend(name, guest, memory)
+        said = self._imports.raw.pass_on(guest, self._lent[name])
+        return _IO if said is None else said
 
-    def fd_write(self, caller: "Caller", memory: Memory, fd: int, parts: int, count: int, answer: int) -> int:
-        at, length = _first_part(caller, memory, parts, count)
+    def fd_write(self, guest: Guest, memory: Memory, fd: int, parts: int, count: int, answer: int) -> int:
+        at, length = _first_part(guest, memory, parts, count)
         sink = self._open.get(fd)
         if sink is None or isinstance(sink, _File | _Stdin):
-            return self._put("fd_write", caller, memory, length, (fd, parts, count, answer))
-        data = memory.read(caller, at, min(length, _AT_ONCE)) if length else b""
-        memory.write_u32(caller, answer, len(data))
+            return self._put("fd_write", guest, memory, length, answer)
+        data = memory.read(guest.context, at, min(length, _AT_ONCE)) if length else b""
+        memory.write_u32(guest.context, answer, len(data))
         sink.write(data)
         return _OK
 
     def fd_pwrite(
-        self, caller: "Caller", memory: Memory, fd: int, parts: int, count: int, offset: int, answer: int
+        self, guest: Guest, memory: Memory, fd: int, parts: int, count: int, offset: int, answer: int
     ) -> int:
-        length = _first_part(caller, memory, parts, count)[1]
-        return self._put("fd_pwrite", caller, memory, length, (fd, parts, count, offset, answer))
+        length = _first_part(guest, memory, parts, count)[1]
+        return self._put("fd_pwrite", guest, memory, length, answer)
 
-    def _put(self, name: str, caller: "Caller", memory: Memory, length: int, numbers: tuple[int, ...]) -> int:
+    def _put(self, name: str, guest: Guest, memory: Memory, length: int, answer: int) -> int:
         # wasmtime writes the first part only, so its length is the most that this call can add.
         if self._written + length > DISK_BYTES:
             return self._full()
-        error = self._pass_on(name, caller, memory, *numbers)
+        error = self._pass_on(name, guest, memory)
         if error == _OK:
-            self._written += memory.read_u32(caller, numbers[-1])
+            self._written += memory.read_u32(guest.context, answer)
         return error
 
-    def fd_filestat_set_size(self, caller: "Caller", memory: Memory, fd: int, size: int) -> int:
+    def fd_filestat_set_size(self, guest: Guest, memory: Memory, fd: int, size: int) -> int:
         if not 0 <= size <= DISK_BYTES:
             return _FBIG
-        return self._pass_on("fd_filestat_set_size", caller, memory, fd, size)
+        return self._pass_on("fd_filestat_set_size", guest, memory)
 
-    def path_create_directory(self, caller: "Caller", memory: Memory, *numbers: int) -> int:
-        return self._make("path_create_directory", caller, memory, *numbers)
+    def path_create_directory(self, guest: Guest, memory: Memory, *numbers: int) -> int:
+        return self._make("path_create_directory", guest, memory)
 
-    def path_symlink(self, caller: "Caller", memory: Memory, *numbers: int) -> int:
-        return self._make("path_symlink", caller, memory, *numbers)
+    def path_symlink(self, guest: Guest, memory: Memory, *numbers: int) -> int:
+        return self._make("path_symlink", guest, memory)
 
-    def path_link(self, caller: "Caller", memory: Memory, *numbers: int) -> int:
-        return self._make("path_link", caller, memory, *numbers)
+    def path_link(self, guest: Guest, memory: Memory, *numbers: int) -> int:
+        return self._make("path_link", guest, memory)
 
-    def _make(self, name: str, caller: "Caller", memory: Memory, *numbers: int) -> int:
+    def _make(self, name: str, guest: Guest, memory: Memory) -> int:
         if self._made >= ENTRIES:
             return self._full()
         self._made += 1
-        return self._pass_on(name, caller, memory, *numbers)
+        return self._pass_on(name, guest, memory)
 
     def _full(self) -> int:
         self.disk_was_full = True
         return _NOSPC
 
-    def path_open(self, caller: "Caller", memory: Memory, *numbers: int) -> int:
+    def path_open(self, guest: Guest, memory: Memory, *numbers: int) -> int:
         folder, _, path_at, path_length, flags, *_, answer = numbers
         where = self._open.get(folder)
         if not isinstance(where, _File):
             return _BADF if where is None else _NOTDIR
-        path = memory.read(caller, path_at, path_length)
+        path = memory.read(guest.context, path_at, path_length)
         inside = os.path.join(where.path, path)
         if not path.startswith(b"/") and _would_wait(where.folder, inside):
             return _PERM
@@ -278,21 +268,21 @@ class Wasi:
         if not self._imports.take(1):
             return _NFILE
         self._taken += 1
-        error = self._pass_on("path_open", caller, memory, *numbers)
+        error = self._pass_on("path_open", guest, memory)
         if error == _OK:
-            self._open[memory.read_u32(caller, answer)] = _File(where.folder, inside, counted=True)
+            self._open[memory.read_u32(guest.context, answer)] = _File(where.folder, inside, counted=True)
         else:
             self._give_back()
         return error
 
-    def fd_close(self, caller: "Caller", memory: Memory, fd: int) -> int:
-        error = self._pass_on("fd_close", caller, memory, fd)
+    def fd_close(self, guest: Guest, memory: Memory, fd: int) -> int:
+        error = self._pass_on("fd_close", guest, memory)
         if error == _OK:
             self._forget(fd)
         return error
 
-    def fd_renumber(self, caller: "Caller", memory: Memory, source: int, target: int) -> int:
-        error = self._pass_on("fd_renumber", caller, memory, source, target)
+    def fd_renumber(self, guest: Guest, memory: Memory, source: int, target: int) -> int:
+        error = self._pass_on("fd_renumber", guest, memory)
         if error == _OK and source != target and source in self._open:
             self._forget(target)
             self._open[target] = self._open.pop(source)
@@ -308,11 +298,11 @@ class Wasi:
         self._imports.take(-1)
 
     def poll_oneoff(
-        self, caller: "Caller", memory: Memory, wanted: int, events: int, count: int, answer: int
+        self, guest: Guest, memory: Memory, wanted: int, events: int, count: int, answer: int
     ) -> int:
         if not 0 < count <= _SUBSCRIPTIONS:
             return _INVAL
-        asked = memory.read(caller, wanted, count * 48)
+        asked = memory.read(guest.context, wanted, count * 48)
         each = [asked[at : at + 48] for at in range(0, len(asked), 48)]
         clocks = [(one, self._wait_of(one)) for one in each if one[8] == _CLOCK]
         happened = [self._event(one) for one in each if one[8] != _CLOCK]
@@ -321,8 +311,8 @@ class Wasi:
         while (left := until - time.monotonic()) > 0 and not self._timer.expired():
             self._timer.due.wait(min(left, self._timer.left))
         happened += [self._event(one) for one, until in clocks if until <= wait]
-        memory.write(caller, events, b"".join(happened))
-        memory.write_u32(caller, answer, len(happened))
+        memory.write(guest.context, events, b"".join(happened))
+        memory.write_u32(guest.context, answer, len(happened))
         return _OK
 
     def _wait_of(self, one: bytes) -> float:
@@ -348,13 +338,13 @@ class Wasi:
         )
 
 
-def _first_part(caller: "Caller", memory: Memory, parts: int, count: int) -> tuple[int, int]:
+def _first_part(guest: Guest, memory: Memory, parts: int, count: int) -> tuple[int, int]:
     """Place and length of the first part that is not empty, as wasmtime chooses it too."""
     for number in range(min(count & 0xFFFFFFFF, _SUBSCRIPTIONS)):
         at = (parts & 0xFFFFFFFF) + number * 8  # signed when it comes from the guest
-        length = memory.read_u32(caller, at + 4)
+        length = memory.read_u32(guest.context, at + 4)
         if length:
-            return memory.read_u32(caller, at), length
+            return memory.read_u32(guest.context, at), length
     return 0, 0
 
 

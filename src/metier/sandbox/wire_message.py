@@ -1,8 +1,9 @@
 """One line that came over the wire from a sandbox, read strictly. Pure.
 
 A line is the key of the run, a blank, and one JSON-RPC object. The key is known to our own runner inside and to
-nobody else there, so a line without it was written by the code that is run: it is forged. A line with the key
-whose *value* is not plain JSON is an odd value of honest code, and is told apart from that.
+nobody else there, so a line without it was written by the code that is run: it is forged (where that code may print on
+the same descriptor, `wire_lines` has taken its output out before). A line with the key whose *value* is not plain
+JSON is an odd value of honest code, and is told apart from that.
 """
 
 import re

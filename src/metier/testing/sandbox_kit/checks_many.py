@@ -97,6 +97,8 @@ async def a_broken_guest_is_never_used_again(bench: Bench) -> None:
 async def usage_is_reported_for_every_ending(bench: Bench) -> None:
     load: dict[str, Any] = {"cpu": 0.4, "mb": 60, "output": 1_000, "child": False, "stay": False}
     children = (False,) if "forks" in bench.guest.absent else (False, True)
+    # A module knows no clock for processor time; on a busy machine it gets less of it than it wants.
+    least = 0.1 if bench.guest.name == "wasm" else 0.32
     for child in children:
         for stay in (False, True):
             report = await bench.run(
@@ -106,7 +108,7 @@ async def usage_is_reported_for_every_ending(bench: Bench) -> None:
             ended = "timed_out" if stay else "returned"
             bench.expect("ended", report.ending == ended, report)
             where = f"{'child' if child else 'own'} {ended}: {used}"
-            bench.expect("cpu", 0.32 <= used.cpu_seconds <= 0.6, where)
+            bench.expect("cpu", least <= used.cpu_seconds <= 0.6, where)
             bench.expect("memory", 60 << 20 <= used.memory_bytes <= 120 << 20, where)
             bench.expect("output", 1_000 <= used.output_bytes <= 1_100, where)
             bench.expect("seconds", 0.3 <= used.seconds <= 4, where)

@@ -31,8 +31,8 @@ BUBBLEWRAP_PYTHON: Final[tuple[Gap, ...]] = ()
 BUBBLEWRAP_STRAIGHT: Final = (
     Gap(
         behaviour=14,
-        what=frozenset(),
-        reason="without a control group somebody adds it up now and then, which is not exact",
+        what=frozenset({"together"}),
+        reason="without a control group each process has a limit of its own",
         guarantee=Guarantee.MEMORY_EXACT,
     ),
     Gap(
