@@ -41,9 +41,9 @@ class Machine:
         self._home = home
         self._prefix = prefix
 
-    def metier(self, *words: str) -> "subprocess.CompletedProcess[str]":
+    def metier(self, *words: str, **more: str) -> "subprocess.CompletedProcess[str]":
         command = [*self._prefix, sys.executable, "-c", "from metier.doors.cli import main; main()", *words]
-        environment = {**os.environ, "HOME": str(self._home), "NO_COLOR": "1"}
+        environment = {**os.environ, "HOME": str(self._home), "NO_COLOR": "1", **more}
         return subprocess.run(
             command, capture_output=True, text=True, env=environment, cwd=self._home, timeout=50, check=False
         )
@@ -114,6 +114,14 @@ def test_without_any_wall_no_code_runs_and_what_needs_none_does(tmp_path: Path) 
     assert kinds["wasm"] and kinds["http"]
     assert not kinds["python"] and not kinds["command"] and not kinds["javascript"]
     assert machine.metier("doctor").returncode == 1
+
+
+def test_a_temporary_folder_that_is_closed_to_others_is_no_hindrance(tmp_path: Path) -> None:
+    machine = hiding(tmp_path)
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    ran = machine.metier("run", machine.file("a.py", CODE), TMPDIR=str(closed))
+    assert ran.stdout and json.loads(ran.stdout) == [1000, False], ran.stderr
 
 
 def test_without_landlock_bubblewrap_alone_is_wall_enough(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from metier.testing.sandbox_kit.kit import BEHAVIOURS, NUMBERED, verify
 from metier.testing.sandbox_kit.outside import outside
 from metier.testing.sandbox_kit.probes_python import NativeGuest, acts
 
+pytestmark = pytest.mark.slow
+
 # What a program without any wall is not stopped from.
 BROKEN_WITHOUT_A_WALL = (
     *(11, 12, 13, 14, 15, 16, 17, 18, 21, 23, 37, 38, 39, 40, 41, 44, 46, 47, 48, 49, 50, 51, 53, 56),

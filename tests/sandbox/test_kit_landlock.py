@@ -9,6 +9,8 @@ from kit_backends import behaviours, landlock_native, landlock_python
 from metier.testing.sandbox_kit.behaviour import Behaviour
 from metier.testing.sandbox_kit.kit import verify
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("behaviour", behaviours())
 def test_landlock_native(behaviour: Behaviour, tmp_path: Path) -> None:

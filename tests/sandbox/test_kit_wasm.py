@@ -11,6 +11,8 @@ from metier.testing.sandbox_kit.behaviour import Behaviour
 from metier.testing.sandbox_kit.bench import Bench
 from metier.testing.sandbox_kit.kit import verify
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module", autouse=True)
 def awake() -> None:

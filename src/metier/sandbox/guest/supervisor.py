@@ -102,6 +102,8 @@ class Walls:
             )
         elif setup["landlock"]:
             raise OSError(errno.ENOSYS, "Landlock is not there")
+        self.wrote = aftermath.written()
+        """By all runs until now."""
         self.memory = 0
         """What a run may have, where that is less than we need ourselves."""
         if (memory := setup["limits"]["RLIMIT_DATA"]) < OWN_MEMORY:
@@ -241,7 +243,6 @@ def run(
     request: "Message", descriptors: "list[int]", control: Control, walls: Walls
 ) -> "tuple[Message, bool]":
     """One run from start to clean end: what to tell the host about it, and whether the host is gone."""
-    before = aftermath.written()
     try:
         enter(request, walls)
         main, listener = (spawn if "file" in request else fork)(request, descriptors, walls)
@@ -260,7 +261,8 @@ def run(
     os.chdir("/")
     refused = [[name, argument, count] for (name, argument), count in watch.refused.items()]
     reply: Message = {"killed": watch.killed, "cpu": seconds, "memory": largest, "refused": refused}
-    reply["written"] = aftermath.written() - before
+    wrote, walls.wrote = walls.wrote, aftermath.written()
+    reply["written"] = walls.wrote - wrote
     if os.WIFSIGNALED(status):
         reply["signal"] = os.WTERMSIG(status)
     else:
