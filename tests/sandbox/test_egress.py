@@ -953,3 +953,11 @@ def test_without_the_seam_a_public_address_is_dialled_as_it_is(monkeypatch: pyte
     egress = Egress(hosts=frozenset({"a.example:8443"}), resolver=resolve)
     assert one(egress, "https://a.example:8443/", Failed).code == "connect_failed"
     assert dialled == [(PUBLIC, 8443), (PUBLIC_6, 8443)]
+
+
+@pytest.mark.parametrize("name", ["Range", "if-range"])
+def test_a_secret_is_not_sent_with_a_wish_for_pieces_of_the_answer(world: World, name: str) -> None:
+    egress = world.egress("a.example", reveal=lambda _name: "s3cr3t-value")
+    failed = one(egress, "https://a.example/", Failed, headers={name: "bytes=0-4"}, secrets=TOKEN)
+    assert failed.code == "invalid_request"
+    assert "pieces" in failed.message

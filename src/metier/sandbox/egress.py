@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from metier.sandbox.exchange import Exchange
     from metier.sandbox.pinned import Connect, Pins, Raw, Resolver
 
+_IN_PIECES: Final = frozenset({"range", "if-range"})
 _WORTH_ANOTHER_TRY: Final = frozenset({502, 503, 504})
 _NOTHING_SENT: Final = frozenset({"lookup_failed", "connect_failed"})
 _MAYBE_SENT: Final = frozenset({"disconnected"})
@@ -163,6 +164,10 @@ class Egress:
         body: bytes,
         secrets: Mapping[str, SecretRef],
     ) -> Hop | Reply:
+        if secrets and _IN_PIECES & {name.lower() for name in headers}:
+            return _invalid(
+                "a request that carries a secret may not ask for the answer in pieces: no mask would fit them"
+            )
         url = self._admit(text, "request")
         if not isinstance(url, Url):
             return url
