@@ -223,7 +223,7 @@ def test_console_output_is_kept_by_stream(runs: Runs) -> None:
     process.stdout.write('node'); process.stderr.write('node too\\n');
     """
     report = runs(job(inline(source)))
-    assert report.stdout == "one 1 { a: [ 1 ] }\ntwo\nhalf line\nnode\n"
+    assert report.stdout == "one 1 { a: [ 1 ] }\ntwo\nhalf line\nnode"
     assert report.stderr == "bad\nhm\nnode too\n"
     assert (report.truncated, report.violations) == (False, ())
 

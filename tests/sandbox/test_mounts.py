@@ -106,7 +106,7 @@ def test_the_temporary_folder_never_lies_above_a_granted_one() -> None:
 
 
 def test_the_options_are_exactly_these(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bwrap_line, "_machine", lambda _network: ("--ro-bind", "/usr", "/usr"))
+    monkeypatch.setattr(bwrap_line, "_machine", lambda _network, _alone: ("--ro-bind", "/usr", "/usr"))
     words = bwrap_line.options(
         places=[(Place(path="/w", writable=True), 7), (Place(path="/r"), 8)],
         temporary="/tmp",

@@ -97,13 +97,14 @@ def test_a_violation_stops_the_run(bench: Bench, after: str) -> None:
         b'{"method":1,"params":{}}',
         b'{"method":"a","params":{},"principal":"root"}',
         b'{"method":"a"}',
+        b'{"method":"log","params":{"id":12345678901234567890}}',
     ],
 )
-def test_a_malformed_request_is_a_violation(bench: Bench, request_: bytes) -> None:
+def test_a_malformed_request_is_refused_and_no_violation(bench: Bench, request_: bytes) -> None:
     host = Told()
     report = bench.run(asking(request_), "f", host=host)
-    assert report.ending == "stopped"
-    assert [event.kind for event in report.violations] == ["forged_message"]
+    assert report.violations == ()
+    assert [event.kind for event in report.denials] == ["host_call"]
     assert host.asked == []
 
 

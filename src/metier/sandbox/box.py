@@ -38,6 +38,7 @@ class Inside(Struct, frozen=True, kw_only=True):
     stdout: int | None = None
     stderr: int | None = None
     keep: tuple[int, ...] = ()
+    alone: bool = False
     filter: bytes = b""
     """A system call filter put on it by bubblewrap; empty when it puts on its own."""
 
@@ -239,6 +240,7 @@ class _Start:
             cwd=inside.cwd,
             supervised=not inside.filter,
             network=self._policy.network,
+            alone=inside.alone,
             extra=extra,
         )
         # Not on the command line, which every user of the machine can read.

@@ -77,6 +77,7 @@ class Bubblewrap:
             stdin=None if program.stdin < 0 else program.stdin,
             stdout=program.stdout,
             stderr=program.stderr,
+            alone=program.alone,
             filter=_filter(),
         )
         box = await in_starter(partial(self._build, policy, inside, None))

@@ -52,6 +52,7 @@ def options(
     cwd: str,
     supervised: bool = False,
     network: bool = False,
+    alone: bool = False,
     extra: Sequence[str] = (),
 ) -> list[str]:
     """Everything but the command. Each place comes with what it is bound from: a descriptor, or a path of our own that
@@ -59,11 +60,12 @@ def options(
 
     `supervised` is whether a supervisor restricts every run further: only then is there a zero device, which mapped
     for writing is memory nobody counts. It also takes time to forbid user namespaces twice: the filter does it.
+    `alone` is for one program of the distribution that starts no other: it finds its libraries without being told where.
     """
     words = [*_WALLS, *(("--disable-userns",) if supervised else ()), *extra]
     for name, value in environment.items():
         words += ["--setenv", name, value]
-    words += _machine(network)
+    words += _machine(network, alone)
     words += ["--proc", "/proc", *_devices(supervised), "--symlink", temporary, SHARED_MEMORY]
     words += ["--size", str(temporary_bytes), "--perms", "0700", "--tmpfs", temporary]
     for place, source in places:
@@ -73,12 +75,14 @@ def options(
 
 
 @cache
-def _machine(network: bool) -> tuple[str, ...]:
+def _machine(network: bool, alone: bool) -> tuple[str, ...]:
     argv: list[str] = []
     for folder, link in system_folders():
         argv += ["--symlink", link, folder] if link else ["--ro-bind", folder, folder]
-    for file in system_files(network):
+    for file in () if alone else system_files(network):
         argv += ["--ro-bind", file, file]
+    if alone:
+        argv += ["--dir", "/etc"]
     return tuple(argv)
 
 

@@ -107,6 +107,7 @@ async def start(wall: Wall, shape: Shape, *, ahead: bool = False) -> Engine:
         stdin=their_input,
         stdout=their_output,
         stderr=audit.theirs,
+        alone=True,
         exact_memory=shape.exact_memory,
     )
     try:

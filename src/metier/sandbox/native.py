@@ -79,6 +79,7 @@ class NativeSandbox:
                 cwd=job.cwd,
                 stdout=out.theirs,
                 stderr=err.theirs,
+                alone=file.startswith("/usr/bin/"),
                 again=True,
                 supervised=Guarantee.VIOLATIONS_SEEN in job.needs,
                 exact_memory=Guarantee.MEMORY_EXACT in job.needs,

@@ -51,6 +51,8 @@ class Program(Struct, frozen=True, kw_only=True):
     stderr: int
     supervised: bool = False
     """Whether forbidden system calls must be reported, not only refused. The first start takes longer then."""
+    alone: bool = False
+    """Whether it starts no other program and finds its libraries where the distribution has them."""
     again: bool = False
     """Whether more of its kind are likely to follow, so that a supervisor is worth keeping."""
     exact_memory: bool = False

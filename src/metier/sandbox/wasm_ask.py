@@ -88,7 +88,8 @@ class Asking:
         try:
             method, params = _read(request)
         except ValueError as error:
-            self._violation("forged_message", "a request that is not of the agreed form")
+            # Nothing can be forged here: the store says who asks. An odd value may well be a server's.
+            _count(self.denials, "host_call", "a request that is not of the agreed form")
             return _refusal(NotAnswered(name="InvalidRequest", message=str(error)))
         if self._host is None:
             return _refusal(NotAnswered(name="NotAvailable", message="nobody answers requests of this run"))

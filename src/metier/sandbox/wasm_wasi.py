@@ -38,6 +38,7 @@ _CREATE: Final = 1
 _FIRST_FOLDER: Final = 3
 _AT_ONCE: Final = 65_536
 _SUBSCRIPTIONS: Final = 4_096
+_TO_HOLD: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 _CLOCK: Final = 0
 _ABSOLUTE: Final = 1
 
@@ -154,11 +155,12 @@ class _Stdin:
 
 @final
 class _File(Struct, frozen=True):
-    """Something opened: below which of the run's folders, and under which path."""
+    """Something opened. A folder is held by a descriptor of our own as well: its path may mean another one by now."""
 
-    folder: int
-    path: bytes
-    counted: bool
+    folder: int = -1
+    """The descriptor, for a folder."""
+    counted: bool = True
+    """Whether the guest opened it."""
 
 
 @final
@@ -173,7 +175,7 @@ class Wasi:
         self._timer = timer
         self._open: dict[int, _Stdin | Sink | _File] = {0: _Stdin(), 1: streams[0], 2: streams[1]}
         for number, folder in enumerate(folders, _FIRST_FOLDER):
-            self._open[number] = _File(folder, b"", counted=False)
+            self._open[number] = _File(folder, counted=False)
         self._taken = 0
         self._written = 0
         self._made = 0
@@ -184,6 +186,8 @@ class Wasi:
 
     def close(self) -> None:
         """Once the store is closed: its descriptors are free again."""
+        for fd in tuple(self._open):
+            self._forget(fd)
         self._imports.take(-self._taken)
         self._taken = 0
 
@@ -253,11 +257,11 @@ class Wasi:
     def path_open(self, guest: Guest, memory: Memory, *numbers: int) -> int:
         folder, _, path_at, path_length, flags, *_, answer = numbers
         where = self._open.get(folder)
-        if not isinstance(where, _File):
+        if not isinstance(where, _File) or where.folder < 0:
             return _BADF if where is None else _NOTDIR
         path = memory.read(guest.context, path_at, path_length)
-        inside = os.path.join(where.path, path)
-        if not path.startswith(b"/") and _would_wait(where.folder, inside):
+        # What leads out of the folder is not even looked at: who knows what waits there.
+        if os.path.normpath(path).startswith((b"/", b"..")) or _would_wait(where.folder, path):
             return _PERM
         if flags & _CREATE:
             if self._made >= ENTRIES:
@@ -270,7 +274,7 @@ class Wasi:
         self._taken += 1
         error = self._pass_on("path_open", guest, memory)
         if error == _OK:
-            self._open[memory.read_u32(guest.context, answer)] = _File(where.folder, inside, counted=True)
+            self._open[memory.read_u32(guest.context, answer)] = _File(_held(where.folder, path))
         else:
             self._give_back()
         return error
@@ -291,6 +295,8 @@ class Wasi:
     def _forget(self, fd: int) -> None:
         gone = self._open.pop(fd, None)
         if isinstance(gone, _File) and gone.counted:
+            if gone.folder >= 0:
+                os.close(gone.folder)
             self._give_back()
 
     def _give_back(self) -> None:
@@ -346,6 +352,14 @@ def _first_part(guest: Guest, memory: Memory, parts: int, count: int) -> tuple[i
         if length:
             return memory.read_u32(guest.context, at), length
     return 0, 0
+
+
+def _held(folder: int, path: bytes) -> int:
+    """A descriptor of our own where `path` is a folder, else -1."""
+    try:
+        return os.open(path or b".", _TO_HOLD, dir_fd=folder)
+    except (OSError, ValueError):
+        return -1
 
 
 def _would_wait(folder: int, path: bytes) -> bool:

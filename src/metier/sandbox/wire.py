@@ -245,10 +245,11 @@ class Wire:
     def _log(self, params: dict[str, Json]) -> None:
         level, message = params.get("level"), params.get("message")
         if isinstance(message, str):
-            self._keep(message, error=level in ("error", "warn"))
+            end = "" if params.get("open") is True else "\n"
+            self._keep(message + end, error=level in ("error", "warn"))
 
     def _printed(self, data: bytes) -> None:
-        self._keep(data.decode(errors="replace"), error=False)
+        self._keep(data.decode(errors="replace") + "\n", error=False)
 
     def _keep(self, text: str, *, error: bool) -> None:
         self._kept.add(text, error=error)

@@ -20,9 +20,9 @@ class Kept:
         self.made = 0
         """Bytes altogether, also those that were not kept."""
 
-    def add(self, line: str, *, error: bool) -> None:
-        """Keep a line as far as there is room."""
-        data = line.encode(errors="replace") + b"\n"
+    def add(self, text: str, *, error: bool) -> None:
+        """Keep it as far as there is room."""
+        data = text.encode(errors="replace")
         self.made += len(data)
         fits = data[: self._left]
         self._left -= len(fits)

@@ -43,8 +43,8 @@ def sweep(main: int, *, by_tree: bool) -> "tuple[int, float, int]":
 def written() -> int:
     """Bytes that we, and all we have reaped, had written to disks."""
     try:
-        with open("/proc/self/io", encoding="ascii") as file:
-            return int(file.read().partition("\nwrite_bytes:")[2].split()[0])
+        with open("/proc/self/io", "rb", buffering=0) as file:
+            return int((file.read() or b"").partition(b"\nwrite_bytes:")[2].split()[0])
     except (OSError, ValueError, IndexError):
         return 0  # this kernel does not count it
 
@@ -57,7 +57,7 @@ def below(top: int) -> "list[int]":
         pid = todo.pop()
         try:
             for thread in os.listdir(f"/proc/{pid}/task"):
-                with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
+                with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
                     children = [int(each) for each in file.read().split()]
                 found += children
                 todo += children

@@ -38,8 +38,9 @@ FAMILIES = 64
 LAST_WORDS_SECONDS = 0.01
 OWN_MEMORY = 96 << 20
 DUMPABLE, SUBREAPER = 4, 36
-DEFAULTS = [each for each in signal.Signals if each not in (signal.SIGKILL, signal.SIGSTOP)]
-"""An interpreter ignores some signals; a program started by it should not."""
+LIBC = ctypes.CDLL(None, use_errno=True)
+DEFAULTS = (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ)
+"""An interpreter handles or ignores these; a program started by it should not."""
 
 
 class Control:
@@ -273,14 +274,15 @@ def run(
 def expendable(pid: int) -> None:
     """When memory runs out it is the run that goes, never who watches it."""
     try:
-        with open(f"/proc/{pid}/oom_score_adj", "w", encoding="ascii") as file:
-            file.write("1000")
+        descriptor = os.open(f"/proc/{pid}/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
     except OSError:
-        pass  # it has ended already
+        return  # it has ended already
+    os.write(descriptor, b"1000")
+    os.close(descriptor)
 
 
 def prctl(option: int, value: int) -> None:
-    if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) != 0:
+    if LIBC.prctl(option, value, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
 
 

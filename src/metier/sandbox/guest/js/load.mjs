@@ -3,6 +3,9 @@
 
 import { apart } from "./stacks.mjs";
 
+// A name and no literal: the engine would load what stands in a literal before anything is run.
+const MODULES = ["node", "module"].join(":");
+
 const readText = Deno.readTextFileSync;
 const AsyncFunction = (async () => {}).constructor;
 const MaybeCommonJs = /\b(?:module\s*\.\s*exports|exports\s*[.[]|require\s*\()/;
@@ -70,7 +73,7 @@ async function executed(made, path) {
 
 // Node's loader costs more than the whole run otherwise does, so only code that asks for it gets it.
 async function required(path) {
-  const { createRequire } = await import("node:module");
+  const { createRequire } = await import(MODULES);
   void globalThis.process; // puts the streams of this run into place before the code can ask for them
   return await apart(createRequire(address(path)), [undefined, path]);
 }

@@ -8,6 +8,8 @@ import { apart } from "./stacks.mjs";
 import { flush, sayWhere, takeStreams } from "./streams.mjs";
 import { takeWire } from "./wire.mjs";
 
+const HOOKS = new URL("./hook.mjs", import.meta.url).href; // no literal: see load.mjs
+
 const wire = takeWire();
 const stringify = JSON.stringify;
 const slice = Function.prototype.call.bind(String.prototype.slice);
@@ -17,7 +19,7 @@ const RAISED = -32000;
 const BAD_RESULT = -32001;
 
 async function hook(run) {
-  const { offer, take, takenUp } = await import("./hook.mjs");
+  const { offer, take, takenUp } = await import(HOOKS);
   offer(run.event);
   const exports = await loadFile(run.file);
   if (takenUp() === null) await take(chosen(exports, run.export));

@@ -21,11 +21,10 @@ const processOf = Object.getOwnPropertyDescriptor(globalThis, "process")?.get;
 const rest = { info: "", error: "" };
 let patched = false;
 let tell = () => undefined;
-const later = setTimeout;
-const withoutWaiting = Deno.unrefTimer;
-/** How long a line may stay without its end before it is told as it is: a run may be ended at any time. */
-const PATIENCE_MS = 20;
-let soon = false;
+// Not a timer: only to name one loads a good part of Node, which takes longer than a small run.
+const soon = Function.prototype.call.bind(Promise.prototype.then);
+const now = Promise.resolve();
+let willTell = false;
 
 /** Take the real streams away, and what would speak past the bridge. Output is given to `teller`. */
 export function takeStreams(teller) {
@@ -55,7 +54,7 @@ export function takeStreams(teller) {
 /** Output that never got its line end. */
 export function flush() {
   for (const level of ["info", "error"]) {
-    if (rest[level] !== "") tell(level, rest[level]);
+    if (rest[level] !== "") tell(level, rest[level], true);
     rest[level] = "";
   }
 }
@@ -83,15 +82,15 @@ function write(level, text) {
   if (cut >= 0) tell(level, slice(all, 0, cut));
   rest[level] = slice(all, cut + 1);
   if (rest[level].length > 65536) {
-    tell(level, rest[level]);
+    tell(level, rest[level], true);
     rest[level] = "";
   }
-  if (rest[level] !== "" && !soon) {
-    soon = true;
-    withoutWaiting(later(() => {
-      soon = false;
+  if (rest[level] !== "" && !willTell) {
+    willTell = true; // a run may be ended while it waits for something, and then this is what it said
+    soon(now, () => {
+      willTell = false;
       flush();
-    }, PATIENCE_MS));
+    });
   }
 }
 

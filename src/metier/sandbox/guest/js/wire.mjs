@@ -103,12 +103,13 @@ function ask(method, params) {
   });
 }
 
-/** Tell the host a line of output. Never throws. */
-function tell(level, text) {
+/** Tell the host a line of output, or the part of one that there is (`open`). Never throws. */
+function tell(level, text, open = false) {
   if (ended) return;
   for (let at = 0; at === 0 || at < text.length; at += PIECE) {
     const message = stringify(slice(text, at, at + PIECE));
-    send(made(`{"jsonrpc":"2.0","method":"log","params":{"level":"${level}","message":${message}}}\n`));
+    const params = `{"level":"${level}","message":${message},"open":${open || at + PIECE < text.length}}`;
+    send(made(`{"jsonrpc":"2.0","method":"log","params":${params}}\n`));
   }
 }
 
