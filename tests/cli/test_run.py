@@ -509,13 +509,22 @@ def test_no_value_can_move_the_cursor_whatever_its_form(tmp_path: Path) -> None:
         assert not {"\u009b", "\u202e"} & set(said), words
 
 
+def _listening() -> None:
+    for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(each, signal.SIG_DFL)
+
+
 @contextmanager
 def under_way(machine: Machine) -> "Iterator[subprocess.Popen[bytes]]":
     """A run that sleeps, once it has said on the record that it began."""
     (machine.project / "sleep.py").write_text("import time\ntime.sleep(60)\n", encoding="utf-8")
     program = str(Path(sys.executable).with_name("metier"))
     with subprocess.Popen(
-        [program, "run", "sleep.py"], cwd=machine.project, env=machine.environ, stderr=subprocess.DEVNULL
+        [program, "run", "sleep.py"],
+        cwd=machine.project,
+        env=machine.environ,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=_listening,
     ) as started:
         try:
             give_up = time.monotonic() + 20

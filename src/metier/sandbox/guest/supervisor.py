@@ -315,6 +315,11 @@ def prepare(setup: "Message", lent: "list[int]") -> "tuple[Walls, Message, list[
 
 
 def main() -> None:
+    for each in (
+        signal.Signals
+    ):  # whoever started the host, in the background or for ever, may have had it ignore some
+        if signal.getsignal(each) is signal.SIG_IGN and each not in DEFAULTS:
+            signal.signal(each, signal.SIG_DFL)
     control = Control(int(sys.argv[1]))
     first = control.receive()
     if first is None:
