@@ -142,7 +142,7 @@ async def a_cancelled_call_is_killed_like_a_timeout(bench: Bench) -> None:
     act, params = ("daemons", {**DAEMONS, "stay": True})
     if act in bench.guest.absent:
         act, params = "loop", {}
-    for number in range(bench.times(8, 200)):
+    for number in range(bench.times(4, 200)):
         after = choose.uniform(0, 0.03) if number % 2 else choose.uniform(0.03, 0.4)
         began = time.monotonic()
         with anyio.move_on_after(after):

@@ -67,7 +67,7 @@ async def a_thousand_runs_leave_nothing(bench: Bench) -> None:
         with anyio.move_on_after(choose.uniform(0, 0.1) if params.get("cancelled") else 60):
             await bench.run(act, params, timeout=timeout, memory_mb=96)
 
-    runs = bench.times(100, 1_000)
+    runs = bench.times(30, 1_000)
     for start in range(0, runs, 4):
         async with anyio.create_task_group() as tasks:
             for number in range(start, start + 4):

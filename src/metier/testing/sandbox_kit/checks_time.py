@@ -41,7 +41,7 @@ async def an_endless_loop_ends_within_the_limit_plus_one_second(bench: Bench) ->
     control = await bench.bare("loop", seconds=LIMIT)
     bench.need("control", control.exit_code is None, control)
     await warm(bench)
-    for _ in range(bench.times(5, 200)):
+    for _ in range(bench.times(2, 200)):
         await ends_in_time(bench, "loop", {}, limit=0.3)
     await ends_in_time(bench, "regex", {})
     await ends_in_time(bench, "loop", {}, at_load=True)
@@ -51,7 +51,7 @@ async def sleeping_past_the_limit_ends_within_the_limit_plus_one_second(bench: B
     control = await bench.bare("sleep", {"seconds": 0.1})
     bench.need("control", control.value == "slept", control)
     await warm(bench)
-    for _ in range(bench.times(3, 200)):
+    for _ in range(bench.times(2, 200)):
         report = await ends_in_time(bench, "sleep", {"seconds": 30}, limit=0.3)
         bench.expect("no_cpu", report.usage.cpu_seconds < 0.3, report.usage)
 
