@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from metier.sandbox.guest import confine
+from metier.sandbox.guest import confine, syscall_filter
 
 GUEST = str(Path(confine.__file__).parent)
 SYSTEM = [path for path in ("/usr", "/bin", "/lib", "/lib64") if os.path.exists(path)]
@@ -27,7 +27,7 @@ ALLOW_EVERYTHING = struct.pack("=HBBI", 6, 0, 0, 0x7FFF0000)
 
 ROOT = os.geteuid() == 0
 pytestmark = [
-    pytest.mark.skipif(not confine.SUPPORTED, reason="confinement is written for Linux on x86-64"),
+    pytest.mark.skipif(not syscall_filter.SUPPORTED, reason="confinement is written for Linux on x86-64"),
     pytest.mark.skipif(confine.landlock_abi() < 6, reason="needs a kernel with Landlock ABI 6"),
 ]
 only_root = pytest.mark.skipif(not ROOT, reason="only user 0 has an identity to drop or a control to show")
@@ -35,7 +35,8 @@ only_root = pytest.mark.skipif(not ROOT, reason="only user 0 has an identity to 
 PRELUDE = """
 import sys
 sys.path.insert(0, {guest!r})
-import confine, ctypes, errno, fcntl, json, mmap, os, resource, select, signal, socket, struct, subprocess, termios
+import confine, ctypes, errno, fcntl, json, mmap, os, resource, select, signal, socket, struct, subprocess, syscall_filter
+import termios
 import threading
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -48,7 +49,7 @@ def raw(number, *arguments):
     return "ok" if result >= 0 else errno.errorcode[ctypes.get_errno()]
 
 def call(name, *arguments):
-    return raw(confine.NUMBERS[name], *arguments)
+    return raw(syscall_filter.NUMBERS[name], *arguments)
 
 def attempt(act, *arguments):
     try:
@@ -85,7 +86,9 @@ def run(
     **extra: object,
 ) -> Any:
     """What `body` leaves in `result`. `given` holds the extra arguments there."""
-    chosen = confine.program(notify=False, sockets="none", no_metadata=True) if filter is None else filter
+    chosen = (
+        syscall_filter.program(notify=False, sockets="none", no_metadata=True) if filter is None else filter
+    )
     given = {
         "read": ["/dev/null", "/dev/urandom", *read],
         "execute": SYSTEM,
@@ -299,7 +302,7 @@ confine.restrict(rules, bytes.fromhex(given["filter"]), notify=False)
 result = [attempt(socket.socket().connect, ("127.0.0.1", port)) for port in given["ports"]]
 result.append(attempt(socket.socket().bind, ("127.0.0.1", 0)))
 """
-        inet = confine.program(notify=False, sockets="inet", no_metadata=True)
+        inet = syscall_filter.program(notify=False, sockets="inet", no_metadata=True)
         assert run(body, locked=False, filter=inet, ports=ports) == ["ok", "EACCES", "EACCES"]
 
 
@@ -311,13 +314,13 @@ def test_lnx_09_the_numbers_agree_with_the_kernel_headers() -> None:
     if not header.exists():
         pytest.skip("the kernel headers are not installed")
     known = dict(re.findall(r"#define __NR_(\w+) (\d+)", header.read_text()))
-    ours = {name: str(confine.NUMBERS[name]) for name in known if name in confine.NUMBERS}
+    ours = {name: str(syscall_filter.NUMBERS[name]) for name in known if name in syscall_filter.NUMBERS}
     assert ours == {name: number for name, number in known.items() if int(number) <= 470}
 
 
 # -1 is neither a descriptor nor an address nor a set of flags, so nothing happens where nothing is refused either.
 # vhangup has no argument to be wrong.
-FORBIDDEN = sorted(confine.VIOLATIONS)
+FORBIDDEN = sorted(syscall_filter.VIOLATIONS)
 HARMLESS_WHEN_TRIED = [name for name in FORBIDDEN if name != "vhangup"]
 
 
@@ -362,7 +365,7 @@ result = [seen, answers, os.get_inheritable(listener[0]), confine.receive(listen
 
 
 def watched(calls: list[tuple[str, list[int]]], sockets: Any = "none") -> list[Any]:
-    watching = confine.program(notify=True, sockets=sockets, no_metadata=False)
+    watching = syscall_filter.program(notify=True, sockets=sockets, no_metadata=False)
     return run(WATCHED, locked=False, filter=watching, calls=calls)
 
 
@@ -398,8 +401,8 @@ def test_without_a_listener_the_filter_asks_nobody() -> None:
 
     for sockets in ("none", "inet"):
         for no_metadata in (False, True):
-            quiet = confine.program(notify=False, sockets=sockets, no_metadata=no_metadata)
-            asking = confine.program(notify=True, sockets=sockets, no_metadata=no_metadata)
+            quiet = syscall_filter.program(notify=False, sockets=sockets, no_metadata=no_metadata)
+            asking = syscall_filter.program(notify=True, sockets=sockets, no_metadata=no_metadata)
             assert 0x7FC00000 not in verdicts(quiet)
             assert 0x7FC00000 in verdicts(asking)
 
@@ -413,7 +416,7 @@ def test_lnx_09_the_calls_of_other_machine_words_end_the_process() -> None:
     body = """
 child = os.fork()
 if child == 0:
-    raw(0x40000000 + confine.NUMBERS["getpid"])
+    raw(0x40000000 + syscall_filter.NUMBERS["getpid"])
     os._exit(0)
 result = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 """
@@ -479,7 +482,7 @@ def test_without_a_network_there_is_no_socket_but_a_pair() -> None:
 
 
 def test_with_a_network_there_are_tcp_sockets_and_nothing_else() -> None:
-    inet = confine.program(notify=False, sockets="inet", no_metadata=True)
+    inet = syscall_filter.program(notify=False, sockets="inet", no_metadata=True)
     got = run(SOCKETS, filter=inet, families=FAMILIES)
     assert got.pop("stream") == dict.fromkeys(FAMILIES, "EACCES") | {"inet": "ok", "inet6": "ok"}
     assert got == {
@@ -563,7 +566,7 @@ os.chmod(path, 0o640)
 os.utime(path, (1, 1))
 result = [os.stat(path).st_mode & 0o777, int(os.stat(path).st_mtime), call("inotify_init1", 0)]
 """
-    mounted = confine.program(notify=False, sockets="none", no_metadata=False)
+    mounted = syscall_filter.program(notify=False, sockets="none", no_metadata=False)
     assert run(body, filter=mounted, write=(str(inside),), inside=str(inside)) == [0o640, 1, "ok"]
 
 
@@ -664,7 +667,7 @@ os.close(confine.restrict(-1, bytes.fromhex(given["filter"]), notify=True))
 result = [load(0x7FC00000, 8), load(0x7FFF0000, 0), call("unshare", 0)]
 """
     )
-    watching = confine.program(notify=True, sockets="none", no_metadata=False)
+    watching = syscall_filter.program(notify=True, sockets="none", no_metadata=False)
     assert run(body, locked=False, filter=watching) == ["EBUSY", "ok", "ENOSYS"]
     control = GUESTS_OWN + "result = load(0x7FFF0000, 8)"
     assert run(NO_NEW_PRIVILEGES + control, locked=False) == "ok"
@@ -704,7 +707,7 @@ os.waitpid(pid, 0)
 confine.refuse(listener, notice, errno.EPERM)
 result = [notice.name, confine.receive(listener)]
 """
-    watching = confine.program(notify=True, sockets="none", no_metadata=False)
+    watching = syscall_filter.program(notify=True, sockets="none", no_metadata=False)
     assert run(body, locked=False, filter=watching) == ["unshare", None]
 
 
@@ -809,10 +812,11 @@ def test_capabilities_dropped_twice_stay_dropped_only_without_new_privileges() -
 
 def test_on_another_machine_everything_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(confine, "SUPPORTED", False)
+    monkeypatch.setattr(syscall_filter, "SUPPORTED", False)
     assert confine.landlock_abi() == 0
     attempts = (
         lambda: confine.ruleset(read=[], execute=[], write=[]),
-        lambda: confine.program(notify=False, sockets="none", no_metadata=True),
+        lambda: syscall_filter.program(notify=False, sockets="none", no_metadata=True),
         lambda: confine.restrict(-1, b"", notify=False),
         confine.drop_capabilities,
     )

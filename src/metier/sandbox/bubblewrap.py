@@ -20,7 +20,7 @@ from metier.model.job import Place
 from metier.sandbox import bwrap_line
 from metier.sandbox.box import Box, Inside, build
 from metier.sandbox.cgroup import Group, Groups
-from metier.sandbox.guest import confine
+from metier.sandbox.guest import syscall_filter
 from metier.sandbox.kept import Kept, Pool
 from metier.sandbox.lend import Lending, lending
 from metier.sandbox.limits import OWN_MB, kernel_limits
@@ -31,7 +31,7 @@ from metier.sandbox.supervisor import Setup, Supervisor
 from metier.sandbox.wall import Code, Ended, Look, Policy, Program, Running, WallError
 
 PROMISES: Final = frozenset(Guarantee) - {Guarantee.MEMORY_EXACT}
-GUEST: Final = os.path.dirname(confine.__file__)
+GUEST: Final = os.path.dirname(syscall_filter.__file__)
 REMEMBERED: Final = 256
 _DEVICES: Final = ("/dev/null", "/dev/urandom")
 _OURS: Final = 8
@@ -168,7 +168,7 @@ class Bubblewrap:
     def _try(self) -> tuple[Missing, ...]:
         """Find out what holds here by doing it once."""
         everything = frozenset(Guarantee)
-        if not confine.SUPPORTED:
+        if not syscall_filter.SUPPORTED:
             what = f"Linux on x86-64 (this is {os.uname().machine})"
             return (Missing(what=what, why="no system call filter for it yet", remedy="", costs=everything),)
         if self._bwrap is None:
@@ -276,7 +276,7 @@ def _own_places() -> tuple[Place, ...]:
 
 @cache
 def _filter() -> bytes:
-    return confine.program(notify=False, sockets="none", no_metadata=False)
+    return syscall_filter.program(notify=False, sockets="none", no_metadata=False)
 
 
 def _setup(policy: Policy, temporary: str, python: bool) -> Setup:

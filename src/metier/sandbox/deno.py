@@ -18,24 +18,20 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
-from metier.errors import MetierError
 from metier.model.guarantee import Guarantee
 from metier.model.job import Ending, Event, Fault, Job, Report, Usage
-from metier.model.skill import Limits
 from metier.record.private import make_private_folder
 from metier.sandbox import deno_plan
+from metier.sandbox.admission import Admission, not_started
 from metier.sandbox.bounds import Bounds
 from metier.sandbox.deno_plan import NotPossible, Shape, order_of, shape_of
 from metier.sandbox.deno_pool import Engine, Pool
 from metier.sandbox.deno_where import find_engine
 from metier.sandbox.follow import follow
-from metier.sandbox.job_limits import bounded
 from metier.sandbox.protocol import Missing
-from metier.sandbox.wall import Cut, Ended, Wall, WallError
+from metier.sandbox.wall import Cut, Ended, Wall
 from metier.sandbox.wire import Broken, End, Raised, Returned, Wire
 
-_AT_ONCE: Final = max(4, 4 * (os.cpu_count() or 1))
-_MOST_IN_LINE: Final = 512
 _OWN_END_SECONDS: Final = 0.5
 """How long a process that has said its last word may take to end by itself. It then goes with a code of its own,
 and what stood ready for it behind the wall can serve the next one."""
@@ -56,8 +52,7 @@ class DenoSandbox:
         self._cache = os.path.join(os.path.realpath(cache), "engine")
         self._has_cache = False
         self._pool = Pool(wall, megabytes=pool_mb)
-        self._turns = anyio.Semaphore(_AT_ONCE)
-        self._in_line = 0
+        self._admission = Admission()
         self._under_way: set[Engine] = set()
         self._struck: set[Engine] = set()
         self._plain: set[tuple[str, tuple[int, ...]]] = set()
@@ -89,34 +84,10 @@ class DenoSandbox:
     async def run(self, job: Job) -> Report:
         """Run one job. Never raises but for cancellation, and then too nothing is left."""
         if isinstance(self._engine, Missing):
-            return _refused(f"{self._engine.why}; {self._engine.remedy}")
-        if self._closed or not self.takes(job):
-            return _refused(
-                "this sandbox is closed" if self._closed else "this is not JavaScript or TypeScript"
-            )
-        limits = bounded(job.limits)
-        if isinstance(limits, str):
-            return _refused(limits)
-        if self._in_line >= _MOST_IN_LINE:
-            return Report(ending="busy")
-        self._in_line += 1
-        try:
-            with anyio.move_on_after(limits.timeout) as waited:
-                await self._turns.acquire()
-        finally:
-            self._in_line -= 1
-        if waited.cancelled_caught:
-            return Report(ending="busy")
-        try:
-            return await self._run(job, limits, self._engine.path)
-        except WallError as error:
-            return _refused(str(error))
-        except (OSError, MetierError) as error:
-            return _refused(
-                error.strerror or "the disk refused" if isinstance(error, OSError) else str(error)
-            )
-        finally:
-            self._turns.release()
+            return not_started(f"{self._engine.why}; {self._engine.remedy}")
+        if not self.takes(job):
+            return not_started("this is not JavaScript or TypeScript")
+        return await self._admission.run(job, self._run)
 
     async def aclose(self) -> None:
         """End everything, also what is under way."""
@@ -127,11 +98,14 @@ class DenoSandbox:
         for engine in tuple(self._struck):
             await self._bury(engine)
 
-    async def _run(self, job: Job, limits: Limits, engine_path: str) -> Report:
+    async def _run(self, job: Job) -> Report:
+        if self._closed:
+            return not_started("this sandbox is closed")
         began = time.monotonic()
-        shape = await self._shape(job, limits, engine_path)
+        limits = job.limits
+        shape = await self._shape(job)
         if isinstance(shape, NotPossible):
-            return _refused(shape.why)
+            return not_started(shape.why)
         engine = await self._pool.take(shape)
         self._under_way.add(engine)
         key = secrets.token_hex(16)
@@ -147,7 +121,7 @@ class DenoSandbox:
 
         async def until() -> Ended:
             nonlocal said
-            said = await wire.run(order_of(job, limits))
+            said = await wire.run(order_of(job))
             return await self._after(said, engine)
 
         try:
@@ -193,11 +167,13 @@ class DenoSandbox:
             await engine.end()
             self._struck.discard(engine)
 
-    async def _shape(self, job: Job, limits: Limits, engine_path: str) -> Shape | NotPossible:
+    async def _shape(self, job: Job) -> Shape | NotPossible:
+        if isinstance(self._engine, Missing):
+            return NotPossible(why=self._engine.why)
         if not self._has_cache:
             await to_thread.run_sync(make_private_folder, self._cache)
             self._has_cache = True
-        shape = shape_of(job, limits, engine=engine_path, cache=self._cache)
+        shape = shape_of(job, engine=self._engine.path, cache=self._cache)
         if isinstance(shape, NotPossible) or not shape.bundle or (shape.bundle, shape.stamp) in self._plain:
             return shape
         problem = await to_thread.run_sync(deno_plan.only_plain_files, shape.bundle)
@@ -273,7 +249,3 @@ def _together(*several: tuple[Event, ...]) -> tuple[Event, ...]:
         what = (event.kind, event.detail)
         counts[what] = counts.get(what, 0) + event.count
     return tuple(Event(kind=kind, detail=detail, count=count) for (kind, detail), count in counts.items())
-
-
-def _refused(why: str) -> Report:
-    return Report(ending="not_started", fault=Fault(name="NotStarted", message=why))

@@ -17,7 +17,6 @@ from metier.model.digest import Json
 from metier.model.entry import InlineCode, ScriptHandler
 from metier.model.guarantee import Guarantee
 from metier.model.job import Job, Place
-from metier.model.skill import Limits
 from metier.sandbox.wall import Policy
 from metier.sandbox.wire_message import MOST_BYTES
 
@@ -79,7 +78,7 @@ def takes(job: Job) -> bool:
     )
 
 
-def shape_of(job: Job, limits: Limits, *, engine: str, cache: str) -> Shape | NotPossible:
+def shape_of(job: Job, *, engine: str, cache: str) -> Shape | NotPossible:
     """The process for a job. It looks at the skill's folder and the granted places, at few enough files to wait for."""
     for name in job.environment:
         if not _VARIABLE.fullmatch(name):
@@ -95,8 +94,8 @@ def shape_of(job: Job, limits: Limits, *, engine: str, cache: str) -> Shape | No
     own = tuple(Place(path=path) for path in (engine, GUEST, cache, job.bundle, *job.packages) if path)
     policy = Policy(
         places=tuple(sorted({*own, *job.places})),
-        memory_mb=limits.memory_mb,
-        processes=limits.processes,
+        memory_mb=job.limits.memory_mb,
+        processes=job.limits.processes,
         bare_heap=True,
     )
     # Without a folder of its own it starts in its temporary one, the only other thing it may write.
@@ -118,17 +117,17 @@ def shape_of(job: Job, limits: Limits, *, engine: str, cache: str) -> Shape | No
     for path in (*shape.reads, *shape.writes):
         if "," in path:
             return NotPossible(why=f"the engine cannot be granted {path!r}: it has a comma in its name")
-    return msgspec.structs.replace(shape, argv=_argv(shape, engine, limits))
+    return msgspec.structs.replace(shape, argv=_argv(shape, engine, job.limits.memory_mb))
 
 
-def order_of(job: Job, limits: Limits) -> dict[str, Json]:
+def order_of(job: Job) -> dict[str, Json]:
     """What the runner is told: everything about this one call."""
     order: dict[str, Json] = {
         "params": job.arguments,
         "context": {name: value for name, value in job.context.items() if name != HOOK},
         "environment": dict(job.environment),
         "most_message": MOST_BYTES,
-        "most_result": limits.output_bytes,
+        "most_result": job.limits.output_bytes,
     }
     match job.entry:
         case InlineCode(language=language, source=source):
@@ -142,7 +141,7 @@ def order_of(job: Job, limits: Limits) -> dict[str, Json]:
             raise AssertionError("not JavaScript; `takes` says so")
 
 
-def _argv(shape: Shape, engine: str, limits: Limits) -> tuple[str, ...]:
+def _argv(shape: Shape, engine: str, memory_mb: int) -> tuple[str, ...]:
     flags = [f"--allow-read={','.join(shape.reads)}"]
     if shape.writes:
         flags.append(f"--allow-write={','.join(shape.writes)}")
@@ -153,7 +152,7 @@ def _argv(shape: Shape, engine: str, limits: Limits) -> tuple[str, ...]:
         *_BASE_FLAGS,
         f"--import-map={GUEST}/import_map.json",
         *flags,
-        f"--v8-flags=--max-old-space-size={max(_LEAST_HEAP_MB, limits.memory_mb)}",
+        f"--v8-flags=--max-old-space-size={max(_LEAST_HEAP_MB, memory_mb)}",
         f"{GUEST}/runner.mjs",
     )
 

@@ -17,6 +17,7 @@ from metier.model.entry import HttpRequest
 from metier.model.guarantee import Guarantee
 from metier.model.job import Event, Fault, Job, Report, Usage
 from metier.model.strictjson import loads
+from metier.sandbox.admission import not_started
 from metier.sandbox.egress import Egress, MakeEgress
 from metier.sandbox.egress_limits import EgressLimits
 from metier.sandbox.http_template import Filled, Unfilled, fill
@@ -67,7 +68,7 @@ class HttpSandbox:
 
     async def _run(self, job: Job) -> Report:
         if not isinstance(job.entry, HttpRequest):
-            return _not_started("This backend sends HTTP requests and runs nothing else")
+            return not_started("This backend sends HTTP requests and runs nothing else")
         if not job.limits.timeout > 0:  # also when it is not a number
             return Report(ending="timed_out", fault=Fault(name="TimedOut", message="There is no time for it"))
         try:
@@ -81,7 +82,7 @@ class HttpSandbox:
         try:
             return _report(await self._send(request, job))
         except ConfigError as problem:
-            return _not_started(str(problem))
+            return not_started(str(problem))
 
     async def _send(self, request: Filled, job: Job) -> Reply:
         seconds = min(job.limits.timeout, _MOST_SECONDS)
@@ -164,7 +165,3 @@ def _body(answer: Answer) -> Json:
 def _raised(name: str, message: str, *, denied: Event | None = None) -> Report:
     fault = Fault(name=name, message=message)
     return Report(ending="raised", fault=fault, denials=(denied,) if denied else ())
-
-
-def _not_started(why: str) -> Report:
-    return Report(ending="not_started", fault=Fault(name="NotStarted", message=why))

@@ -19,7 +19,7 @@ from anyio import to_thread
 from metier.model.guarantee import Guarantee
 from metier.sandbox.bubblewrap import GUEST, supervisor_command
 from metier.sandbox.cgroup import Group, Groups
-from metier.sandbox.guest import confine
+from metier.sandbox.guest import confine, syscall_filter
 from metier.sandbox.guest.aftermath import empty
 from metier.sandbox.kept import Kept, Pool
 from metier.sandbox.limits import OWN_MB, kernel_limits
@@ -62,7 +62,7 @@ class Landlock:
 
     def missing(self) -> tuple[Missing, ...]:
         everything = frozenset(Guarantee)
-        if not confine.SUPPORTED:
+        if not syscall_filter.SUPPORTED:
             what = f"Linux on x86-64 (this is {os.uname().machine})"
             return (Missing(what=what, why="no system call filter for it yet", remedy="", costs=everything),)
         if (abi := confine.landlock_abi()) < ABI:

@@ -4,21 +4,18 @@ import os
 import time
 from typing import final
 
-from msgspec.structs import replace
-
 from metier.model.digest import Json
 from metier.model.entry import Command
 from metier.model.guarantee import Guarantee
 from metier.model.job import Ending, Fault, Job, Place, Report, Usage
+from metier.sandbox.admission import Admission
 from metier.sandbox.bounds import Bounds
 from metier.sandbox.capture import Capture
 from metier.sandbox.follow import follow
-from metier.sandbox.job_limits import bounded
 from metier.sandbox.mounts import is_system
-from metier.sandbox.policy import policy_of, unfit
+from metier.sandbox.policy import policy_of
 from metier.sandbox.protocol import Missing
-from metier.sandbox.turns import Full, Turns
-from metier.sandbox.wall import Cut, Ended, Program, Wall, WallError
+from metier.sandbox.wall import Cut, Ended, Program, Wall
 from metier.sandbox.way_out import EgressFor, WayOut, egress_for
 
 
@@ -29,7 +26,7 @@ class NativeSandbox:
     def __init__(self, wall: Wall, egress: EgressFor = egress_for) -> None:
         self._wall = wall
         self._egress = egress
-        self._turns = Turns()
+        self._admission = Admission()
 
     @property
     def name(self) -> str:
@@ -48,33 +45,17 @@ class NativeSandbox:
         """The wall is closed by who made it."""
 
     async def run(self, job: Job) -> Report:
-        limits = bounded(job.limits)
-        if isinstance(limits, str):
-            return Report(ending="not_started", fault=Fault(name="BadLimit", message=limits))
-        if problem := unfit(job):
-            return Report(ending="not_started", fault=Fault(name="NotStarted", message=problem))
-        job = replace(job, limits=limits)
+        return await self._admission.run(job, self._run)
+
+    async def _run(self, job: Job) -> Report:
         file = _resolve(job)
         if isinstance(file, Fault):
             return Report(ending="not_started", fault=file)
-        try:
-            async with self._turns.turn():
-                return await self._run(job, file, _arguments(job))
-        except Full as full:
-            return Report(ending="busy", fault=Fault(name="Busy", message=str(full)))
-        except WallError as error:
-            return Report(ending="not_started", fault=Fault(name="NotStarted", message=str(error)))
-        except OSError as error:  # no descriptor or process is to be had now
-            return Report(
-                ending="busy", fault=Fault(name="Busy", message=f"{error.strerror}; try again later")
-            )
-
-    async def _run(self, job: Job, file: str, arguments: tuple[str, ...]) -> Report:
         policy = policy_of(job, () if is_system(file) else (Place(path=file),))
         began = time.monotonic()
         with Capture(job.limits.output_bytes) as out, Capture(job.limits.output_bytes) as err:
             program = Program(
-                argv=(file, *arguments),
+                argv=(file, *_arguments(job)),
                 environment=job.environment,
                 cwd=job.cwd,
                 stdout=out.theirs,

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Final
 
-from metier.model.entry import Command
 from metier.model.job import Job, Place
 from metier.sandbox.wall import Policy
 
@@ -21,18 +20,3 @@ def policy_of(job: Job, more: Sequence[Place] = (), *, bare_heap: bool = False) 
         file_mb=FILE_MB,
         bare_heap=bare_heap,
     )
-
-
-def unfit(job: Job) -> str:
-    """What in a job no program could be given; empty when all of it can."""
-    argv = job.entry.argv if isinstance(job.entry, Command) else ()
-    for text in (*argv, *job.environment, *job.environment.values(), job.cwd):
-        if "\0" in text:
-            return "an argument or a variable holds a NUL"
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            return "an argument or a variable is not text"
-    if any(not name or "=" in name for name in job.environment):
-        return "the name of a variable is empty or holds ="
-    return ""

@@ -5,21 +5,18 @@ import socket
 import time
 from typing import final
 
-from msgspec.structs import replace
-
 from metier.model.digest import Json
 from metier.model.entry import InlineCode, PythonHandler
 from metier.model.guarantee import Guarantee
-from metier.model.job import Fault, Job, Report, Usage
+from metier.model.job import Job, Report, Usage
+from metier.sandbox.admission import Admission
 from metier.sandbox.bounds import Bounds
 from metier.sandbox.bridged import report_of
 from metier.sandbox.capture import Capture
 from metier.sandbox.follow import follow
-from metier.sandbox.job_limits import bounded
-from metier.sandbox.policy import policy_of, unfit
+from metier.sandbox.policy import policy_of
 from metier.sandbox.protocol import Missing
-from metier.sandbox.turns import Full, Turns
-from metier.sandbox.wall import Code, Ended, Wall, WallError
+from metier.sandbox.wall import Code, Ended, Wall
 from metier.sandbox.way_out import EgressFor, WayOut, egress_for
 from metier.sandbox.wire import Broken, End, Wire
 
@@ -31,7 +28,7 @@ class PythonSandbox:
     def __init__(self, wall: Wall, egress: EgressFor = egress_for) -> None:
         self._wall = wall
         self._egress = egress
-        self._turns = Turns()
+        self._admission = Admission()
 
     @property
     def name(self) -> str:
@@ -56,23 +53,7 @@ class PythonSandbox:
         """The wall is closed by who made it."""
 
     async def run(self, job: Job) -> Report:
-        limits = bounded(job.limits)
-        if isinstance(limits, str):
-            return Report(ending="not_started", fault=Fault(name="BadLimit", message=limits))
-        if problem := unfit(job):
-            return Report(ending="not_started", fault=Fault(name="NotStarted", message=problem))
-        job = replace(job, limits=limits)
-        try:
-            async with self._turns.turn():
-                return await self._run(job)
-        except Full as full:
-            return Report(ending="busy", fault=Fault(name="Busy", message=str(full)))
-        except WallError as error:
-            return Report(ending="not_started", fault=Fault(name="NotStarted", message=str(error)))
-        except OSError as error:  # no descriptor or process is to be had now
-            return Report(
-                ending="busy", fault=Fault(name="Busy", message=f"{error.strerror}; try again later")
-            )
+        return await self._admission.run(job, self._run)
 
     async def _run(self, job: Job) -> Report:
         policy = policy_of(job)

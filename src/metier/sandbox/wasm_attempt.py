@@ -8,12 +8,13 @@ import anyio
 from anyio import to_thread
 
 from metier.model.job import Fault, Report
+from metier.sandbox.admission import not_started
 from metier.sandbox.wasm_cache import Cache
 from metier.sandbox.wasm_clock import Clock, Timer
 from metier.sandbox.wasm_files import Spare
 from metier.sandbox.wasm_module import SETTINGS, Modules, Source
 from metier.sandbox.wasm_raw import Raw
-from metier.sandbox.wasm_run import Parts, Run, Work, not_started
+from metier.sandbox.wasm_run import Parts, Run, Work
 from metier.sandbox.wasm_wasi import WasiImports
 
 _LATE: Final = 0.8

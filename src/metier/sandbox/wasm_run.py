@@ -19,6 +19,7 @@ from metier.model.digest import Json
 from metier.model.job import Ending, Fault, Place, Report, Usage
 from metier.model.ports import Host
 from metier.sandbox import wasm_call
+from metier.sandbox.admission import not_started
 from metier.sandbox.wasm_ask import Asking, events
 from metier.sandbox.wasm_clock import Clock, Timer
 from metier.sandbox.wasm_files import Folders, Spare, Unusable
@@ -300,10 +301,6 @@ class Run:
             fault = Fault(name="OutOfMemory", message=f"it wanted more than the {most} it may have")
             return replace(report, ending="out_of_memory", fault=fault)
         return report
-
-
-def not_started(why: str) -> Report:
-    return _failed("not_started", "NotStarted", why)
 
 
 def _failed(ending: Ending, name: str, message: str) -> Report:

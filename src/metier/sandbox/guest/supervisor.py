@@ -24,13 +24,14 @@ TYPE_CHECKING = False  # importing typing would cost a good part of the start-up
 if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
-    from metier.sandbox.guest import aftermath, confine
+    from metier.sandbox.guest import aftermath, confine, syscall_filter
 
     Message: TypeAlias = dict[str, Any]
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # an isolated interpreter leaves it out
     import aftermath
     import confine
+    import syscall_filter
 
 FRAME_MOST = 64 << 20
 FAMILIES = 64
@@ -109,7 +110,9 @@ class Walls:
         """What a run may have, where that is less than we need ourselves."""
         if (memory := setup["limits"]["RLIMIT_DATA"]) < OWN_MEMORY:
             self.memory, setup["limits"]["RLIMIT_DATA"] = memory, OWN_MEMORY
-        self.filter = confine.program(notify=True, sockets=setup["sockets"], no_metadata=setup["no_metadata"])
+        self.filter = syscall_filter.program(
+            notify=True, sockets=setup["sockets"], no_metadata=setup["no_metadata"]
+        )
         for name, most in setup["limits"].items():
             kind = getattr(resource, name)
             hard = resource.getrlimit(kind)[1]

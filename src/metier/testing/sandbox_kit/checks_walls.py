@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 
 from metier.model.guarantee import Guarantee
-from metier.sandbox.guest.confine import NUMBERS
+from metier.sandbox.guest.syscall_filter import NUMBERS
 from metier.testing.sandbox_kit import host_process, leftovers, servers
 from metier.testing.sandbox_kit.behaviour import behaviour
 from metier.testing.sandbox_kit.bench import Bench
