@@ -29,7 +29,7 @@ from metier.model.digest import Json
 from metier.model.entry import Command, Entry, HttpRequest, InlineCode, PythonHandler
 from metier.model.guarantee import Guarantee, needed
 from metier.model.job import Ending, Event, Fault, Job, Report, Usage
-from metier.model.outcome import Completed, Failed, Outcome, Refused
+from metier.model.outcome import Completed, Failed, Outcome, Refused, Request
 from metier.model.permission import PermissionSet
 from metier.model.ports import Answered, Host, NotAnswered
 from metier.model.skill import Limits, Tool
@@ -328,10 +328,21 @@ def test_without_a_sandbox_that_keeps_every_promise_nothing_runs_and_nothing_is_
 
 
 def test_what_a_run_asks_is_answered_while_it_runs_and_not_after(forge: Forge) -> None:
-    job = forge.job()
-    [host] = forge.hosts
-    assert job.host is host
-    assert host.closed
+    async def work(job: Job) -> Report:
+        [host] = forge.hosts
+        assert not host.closed
+        assert job.host is not None
+        answer = await job.host.ask("log", {"level": "info", "message": "hello"})
+        assert isinstance(answer, NotAnswered)
+        return Report(ending="returned", value=answer.message)
+
+    forge.sandboxes = [Box(report=work)]
+    outcome = forge.call()
+    assert isinstance(outcome, Completed)
+    assert outcome.value == "no"
+    assert outcome.run is not None
+    assert outcome.run.requests == (Request(method="log", detail="info", answer="NotFound"),)
+    assert forge.hosts[0].closed
 
 
 # --- how it ended

@@ -167,7 +167,7 @@ class Bench:
     def __init__(self, top: Path) -> None:
         self.top = top
         self.bundle = top / "bundle"
-        self.bundle.mkdir()
+        self.bundle.mkdir(exist_ok=True)
         self.cache = top / "cache"
 
     def write(self, data: bytes, name: str = "m.wasm") -> str:

@@ -18,21 +18,24 @@ from msgspec.structs import asdict
 
 from metier.catalog.bundle import Snapshot
 from metier.errors import MetierError
+from metier.host.asked import Noting
 from metier.host.running import Disable, Running
 from metier.model.call import ApprovedCall, Call
 from metier.model.digest import Json
 from metier.model.entry import Command, Entry, Operation
 from metier.model.guarantee import Guarantee, needed
-from metier.model.job import Job
+from metier.model.job import Job, Report
 from metier.model.outcome import REMEDIES, Completed, Failed, RefusalCode, Refused
 from metier.model.permission import PermissionSet
 from metier.model.ports import Host, Operations
 from metier.model.skill import Limits
-from metier.sandbox.ending import outcome_of
+from metier.sandbox.ending import NOTHING_ASKED, Violations, outcome_of, violated
 from metier.sandbox.job_argv import filled
 from metier.sandbox.job_binaries import keeps_to_itself, real_programs
 from metier.sandbox.job_environment import granted_variables
+from metier.sandbox.job_hook import hook_of, unfit_context
 from metier.sandbox.job_limits import CAPS, bounded
+from metier.sandbox.job_packages import installed, is_python
 from metier.sandbox.job_places import NoPlace, inside, places
 from metier.sandbox.job_protected import Ground
 from metier.sandbox.protocol import Sandbox
@@ -60,6 +63,8 @@ class Workshop(Struct, frozen=True, kw_only=True):
     host: HostFor = lambda _job: nullcontext()
     ground: Ground = Ground()
     caps: Limits = CAPS
+    packages: tuple[str, ...] = ()
+    """Folders of installed packages that Python code may import, as the operator configured them."""
     environ: Mapping[str, str] = {}
     """Of the operator; a run sees the variables that were granted by name."""
     running: Running
@@ -129,24 +134,31 @@ async def _under_way(ready: Ready, operations: Operations, workshop: Workshop) -
         message=f"the skill {skill!r} was disabled, or its trust taken back, meanwhile",
     )
 
+    told = Violations()
+    reported = False
+
     def ended(how: Completed | Failed) -> None:
         # Nothing waits between the report and the bar, so no run of the skill gets in between.
-        nonlocal outcome
-        outcome = how
-        if how.run is not None and how.run.violations:
-            kinds = sorted({each.kind for each in how.run.violations})
+        nonlocal outcome, reported
+        outcome, reported = violated(how, told.seen), True
+        if outcome.run is not None and outcome.run.violations:
+            kinds = sorted({each.kind for each in outcome.run.violations})
             workshop.running.bar(skill, call.id, f"it tried what no skill may ever do: {', '.join(kinds)}")
 
     try:
         with workshop.running.under(skill, ready.mark) as scope:
             if not scope.cancel_called:
-                await _begin(ready, operations, workshop, ended)
+                await _begin(ready, operations, workshop, told, ended)
     finally:
+        if not reported and told.seen:  # cancelled: there is no report, and yet it is known
+            ended(outcome)
         await workshop.running.settle(workshop.disable)
     return outcome
 
 
-async def _begin(ready: Ready, operations: Operations, workshop: Workshop, ended: Ended) -> None:
+async def _begin(
+    ready: Ready, operations: Operations, workshop: Workshop, told: Violations, ended: Ended
+) -> None:
     sandbox, job, found = ready.sandbox, ready.job, ready.approved.authorized.bytes
     if sandbox is None or job is None:
         ended(await _operate(ready.approved, operations))
@@ -157,10 +169,20 @@ async def _begin(ready: Ready, operations: Operations, workshop: Workshop, ended
         ended(Failed(call_id=job.call_id, code="interrupted", message=message))
         return
     async with workshop.host(job) as host:
-        fields: dict[str, Any] = {**asdict(job), "host": host}
+        noting = Noting(host, told.add) if host is not None else None
+        fields: dict[str, Any] = {**asdict(job), "host": noting, "alarm": told.add}
         await checkpoint_if_cancelled()  # stopped meanwhile: not even a moment of it
         report = await sandbox.run(Job(**fields))
-        ended(outcome_of(job, report, sandbox=sandbox.name))
+        ended(_outcome(job, report, sandbox, noting))
+
+
+def _outcome(job: Job, report: Report, sandbox: Sandbox, noting: Noting | None) -> Completed | Failed:
+    asked = noting.asked if noting is not None else NOTHING_ASKED
+    outcome = outcome_of(job, report, sandbox=sandbox.name, asked=asked)
+    problem = unfit_context(job, outcome.value) if isinstance(outcome, Completed) else ""
+    if problem:
+        return Failed(call_id=job.call_id, code="bad_result", message=problem, run=outcome.run)
+    return outcome
 
 
 async def _operate(approved: ApprovedCall, operations: Operations) -> Completed | Failed:
@@ -215,20 +237,27 @@ def _job(approved: ApprovedCall, workshop: Workshop) -> Job | Refused:
         return _refused(
             call, "not_runnable", entry, remedy="`metier skills check` says what is missing on this machine"
         )
+    hook = hook_of(entry, valid.arguments)
+    if isinstance(hook, str):
+        return _refused(call, "not_runnable", hook, remedy="Give it an event, as `metier.hooks` does")
+    packages = installed(workshop.packages, workshop.ground) if is_python(entry) else ()
+    if isinstance(packages, str):
+        return _refused(call, "not_runnable", packages, remedy="Mend [python] packages in metier.toml")
     return Job(
         call_id=call.id,
         skill=skill.name if skill else "",
+        packages=packages,
         entry=entry,
-        arguments=valid.arguments,
+        arguments=valid.arguments if hook is None else {},
         bundle=bundle,
         places=granted_places,
         cwd=inside(call.cwd, granted_places),
-        environment=environment,
+        environment=environment if hook is None else {**environment, **hook.environment},
         binaries=binaries,
         permissions=granted,
         limits=limits,
         needs=_needs(entry, binaries, granted),
-        context=_context(call),
+        context=_context(call) if hook is None else {**_context(call), **hook.context},
     )
 
 

@@ -6,6 +6,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -445,9 +446,26 @@ def test_configuration_mistakes_are_named_with_a_way_out(machine: Machine) -> No
 def test_a_broken_pipe_is_no_error(machine: Machine) -> None:
     for number in range(300):
         write_skill(machine.skills / f"skill-{number}", description="words " * 100)
-    done = machine.shell("metier skills list 2>errors | head -1; cat errors")
-    assert "Traceback" not in done.stdout
-    assert "BrokenPipe" not in done.stdout
+    done = machine.shell(
+        "bash -c 'set -o pipefail; metier skills list 2>errors | head -1; echo $?'; cat errors"
+    )
+    assert done.stdout.splitlines()[1:] == ["0"]
+
+
+def test_an_interrupt_while_the_command_is_being_loaded_is_no_traceback(machine: Machine) -> None:
+    code = (
+        "import sys\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'metier.doors.cli': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "from metier.__main__ import main\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=machine.environ, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "")
+    [command] = [each for each in entry_points(group="console_scripts") if each.name == "metier"]
+    assert command.value == "metier.__main__:main"
 
 
 def test_verbose_and_log_file_say_what_is_done(machine: Machine) -> None:

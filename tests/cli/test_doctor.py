@@ -12,7 +12,7 @@ from machine import Machine
 from metier.doors.cli import metier
 from metier.doors.cli.doctor import KINDS
 from metier.model.entry import Command, HttpRequest
-from metier.model.guarantee import Guarantee
+from metier.model.guarantee import MEANING, Guarantee
 from metier.runtime import sandboxes
 from metier.sandbox.protocol import Missing
 
@@ -69,9 +69,10 @@ def test_what_is_missing_is_named_once_with_the_command_that_adds_it(start: Star
 
 def test_every_guarantee_of_every_sandbox_is_shown(start: Start) -> None:
     done = start((Box("one"), Box("two", promises=EVERYTHING - LOST)), status=0)
-    rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if line.split()}
+    rows = {words[2]: words[:2] for line in done.stdout.splitlines() if len(words := line.split()) > 2}
     for guarantee in Guarantee:
-        assert rows[guarantee.value] == ["✓", "✗" if guarantee in LOST else "✓"]
+        assert rows[f"{guarantee.value}:"] == ["✓", "✗" if guarantee in LOST else "✓"]
+        assert " ".join(MEANING[guarantee].split()) in " ".join(done.stdout.split())
 
 
 def test_a_kind_that_runs_without_a_way_out_says_so_and_is_no_problem(start: Start) -> None:

@@ -222,8 +222,8 @@ def test_res_02_more_time_than_there_is_becomes_the_most_there_is(start: Start, 
     "limit", [("--timeout", "0"), ("--timeout", "nan"), ("--timeout", "-1"), ("--memory", "0")]
 )
 def test_res_21_a_limit_that_is_none_is_refused(start: Start, box: Box, limit: tuple[str, str]) -> None:
-    done = start("main.py", *limit, status=3)
-    assert done.stderr.startswith("Refused (not_runnable); nothing ran.")
+    done = start("main.py", *limit, status=2)
+    assert f"{limit[0]} is {limit[1]}; it must be more than nothing" in done.stderr
     assert box.jobs == []
 
 
@@ -231,6 +231,32 @@ def test_res_21_a_limit_that_is_none_is_refused(start: Start, box: Box, limit: t
 def test_a_program_that_is_not_there_is_said_to_grant_nothing(start: Start, name: str) -> None:
     assert f"bin={name} grants nothing" in start("main.py", "--allow", f"bin={name}").stderr
     assert "grants nothing" not in start("main.py", "--allow", "bin=ls").stderr
+
+
+def test_a_variable_that_is_not_set_is_said_to_grant_nothing(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEA_IS_SET", "1")
+    monkeypatch.delenv("TEA_NOT_SET", raising=False)
+    assert "env=TEA_NOT_SET grants nothing" in start("main.py", "--allow", "env=TEA_NOT_SET").stderr
+    assert "grants nothing" not in start("main.py", "--allow", "env=TEA_IS_SET").stderr
+
+
+def test_where_the_code_starts_is_said_when_it_is_not_here(start: Start, machine: Machine) -> None:
+    (machine.project / "data").mkdir()
+    said = start("main.py", "--allow", "read=data").stderr
+    assert f"full paths ({machine.project.resolve() / 'data'})" in said
+    for here in ("read=.", "write=."):
+        assert "full paths" not in start("main.py", "--allow", here).stderr
+
+
+@pytest.mark.parametrize(("name", "words"), [("nowhere", "there is no nowhere"), (".", "not a regular file")])
+def test_what_is_no_file_is_called_that_and_not_an_unknown_language(
+    start: Start, name: str, words: str
+) -> None:
+    said = start(name, status=2).stderr
+    assert words in said
+    assert "--lang" not in said
 
 
 def test_the_run_is_recorded_like_every_call_as_the_owners_own(start: Start, machine: Machine) -> None:
@@ -378,6 +404,7 @@ def test_a_line_that_cannot_be_understood_says_why_and_nothing_runs(
     start: Start, box: Box, machine: Machine, args: list[str], said: str
 ) -> None:
     (machine.project / "latin.py").write_bytes(b"x = '\xe9'")
+    (machine.project / "main.txt").write_text(SOURCE)
     done = start(*args, status=2)
     assert said in done.stderr
     assert box.jobs == []

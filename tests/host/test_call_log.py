@@ -44,6 +44,18 @@ def test_entries_are_kept_in_order_in_a_file_of_the_call_that_is_private(state: 
     assert stat.S_IMODE(state.stat().st_mode) == 0o700
 
 
+def test_what_was_said_is_kept_also_when_the_run_ends_meanwhile(state: Path) -> None:
+    async def main() -> None:
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await CallLog(str(state), ID, "notes").append("the last words")
+
+    anyio.run(main)
+    log = read_log(str(state), ID)
+    assert log is not None
+    assert [each.entry for each in log.lines] == ["the last words"]
+
+
 def test_aud_09_an_entry_cannot_pass_for_a_record_of_the_runtime(state: Path) -> None:
     forged = {"at": "1970-01-01", "source": "runtime", "skill": "other", "event": "approval", "entry": 1}
     write(state, forged, '"}\n{"source":"runtime","event":"skill_executed"}', "a\u2028b\r\nc\0d")

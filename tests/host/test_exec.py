@@ -78,7 +78,7 @@ def test_the_program_gets_the_same_places_and_no_further_right() -> None:
     assert nested.binaries == {"ical-query": "/opt/metier/bin/ical-query"}
     assert PERMISSIONS.covers(nested.permissions)
     assert not nested.permissions.secrets | nested.permissions.channels | nested.permissions.operations
-    assert (nested.host, nested.arguments, nested.context) == (None, {}, {})
+    assert nested.host is None
 
 
 def test_no_guarantee_is_lost_on_the_way_to_the_program() -> None:
@@ -122,6 +122,42 @@ def test_an_undeclared_program_is_a_violation_and_does_not_run(program: str) -> 
     assert isinstance(answer, NotAnswered)
     assert (answer.name, answer.kind) == ("PermissionDenied", "violation")
     assert runs.jobs == []
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ({"tool": "rm"}, "denied"),
+        ({"lines": [["rm -rf /"]]}, "denied"),
+        ({"line": "sudo 'rm' -rf /"}, "denied"),
+        ({"tool": "rmdir", "why": "farm"}, "violation"),
+        ({}, "violation"),
+    ],
+)
+def test_an_undeclared_program_that_the_caller_named_is_only_denied(given: dict[str, Any], kind: str) -> None:
+    answer, runs = ask({"argv": ["rm", "x"]}, arguments=given)
+    assert isinstance(answer, NotAnswered)
+    assert (answer.name, answer.kind) == ("PermissionDenied", kind)
+    assert runs.jobs == []
+
+
+def test_what_the_call_was_given_goes_with_the_program_for_who_judges_its_addresses() -> None:
+    more = {
+        "arguments": {"url": "http://127.0.0.1/"},
+        "context": {"call": {"id": "x", "transcript": "hello"}},
+    }
+    _, runs = ask({"argv": ["ical-query"]}, **more)
+    (nested,) = runs.jobs
+    assert (nested.arguments, nested.context) == (more["arguments"], more["context"])
+    assert nested.entry == Command(argv=("ical-query",)), "the program itself is told nothing of it"
+
+
+def test_a_program_that_failed_where_an_address_was_denied_is_counted_as_denied() -> None:
+    event = Event(kind="egress", detail="127.0.0.1 is loopback")
+    failed = Report(ending="exited", exit_code=22, stderr="refused", denials=(event,))
+    answer, _ = ask({"argv": ["ical-query"]}, failed)
+    assert isinstance(answer, NotAnswered)
+    assert (answer.name, answer.message, answer.kind) == ("CommandFailed", "refused", "denied")
 
 
 def test_a_call_without_any_program_may_not_ask_at_all() -> None:

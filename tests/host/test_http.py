@@ -44,12 +44,13 @@ def ask(
     hosts: tuple[str, ...] = ("http://a.example",),
     roots: str = "",
     given: Json = None,
+    secrets: frozenset[str] = frozenset(),
 ) -> list[Answered | NotAnswered]:
     def make(**given: Any) -> Egress:
         return Egress(**given, resolver=world.resolve, connect=world.connect, extra_roots=roots)
 
     async def main() -> list[Answered | NotAnswered]:
-        service = Http(frozenset(hosts), {"token": SECRET}.get, make, given=given)
+        service = Http(frozenset(hosts), {"token": SECRET}.get, make, given=given, secrets=secrets)
         try:
             return [await service.answer(each) for each in requests]
         finally:
@@ -202,6 +203,40 @@ def test_a_private_address_that_the_caller_named_is_not_the_skills_doing(
 
 
 @pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("http://127.1/", "http://127.0.0.1/"),
+        ("http://LOCALHOST/", "http://localhost/"),
+        ("http://[0:0:0:0:0:0:0:1]/", "http://[::1]/"),
+        ("http://169.254.43518/", "http://169.254.169.254/"),
+    ],
+)
+def test_a_private_address_is_the_callers_however_it_was_spelled(world: World, said: str, asked: str) -> None:
+    """Whoever reads a URL before asking for it, as `new URL(…).href` does, asks for another text."""
+    kinds = [
+        [getattr(each, "kind", "") for each in ask(world, {"url": asked}, given=given)]
+        for given in ({"url": said}, {"url": "http://10.0.0.1/"})
+    ]
+    assert kinds == [["denied"], ["violation"]]
+    assert world.dialled == []
+
+
+def test_a_granted_secret_is_masked_before_it_was_ever_sent(
+    world: World, home: Callable[..., Listener], authority: Authority
+) -> None:
+    home(reply(body=f"last: Bearer {SECRET}".encode()), tls=authority.server("a.example"))
+    more = {"hosts": ("a.example",), "roots": authority.roots}
+    request = {"url": "https://a.example/log"}
+    bodies = [
+        each.value["body"]
+        for granted in (frozenset({"token"}), frozenset[str]())
+        for each in ask(world, request, secrets=granted, **more)
+        if isinstance(each, Answered) and isinstance(each.value, dict)
+    ]
+    assert bodies == [f"last: Bearer {MASK}", f"last: Bearer {SECRET}"]
+
+
+@pytest.mark.parametrize(
     "params",
     [
         {},
@@ -243,3 +278,15 @@ def test_a_request_ends_with_its_own_time(world: World, home: Callable[..., List
     (answer,) = ask(world, {"url": "http://a.example/", "timeout_ms": 200})
     assert isinstance(answer, NotAnswered)
     assert answer.name == "TimedOut"
+
+
+def test_what_may_pass_is_tried_again_where_that_can_do_no_harm(
+    world: World, home: Callable[..., Listener]
+) -> None:
+    for method, status, asked in (("GET", 200, 2), ("POST", 503, 1)):
+        answers = [reply("503 Busy"), reply(body=b"there")]
+        listener = home(lambda _asked, answers=answers: answers.pop(0))
+        (answer,) = ask(world, {"method": method, "url": "http://a.example/"})
+        assert isinstance(answer, Answered)
+        assert isinstance(answer.value, dict)
+        assert (answer.value["status"], len(listener.asked)) == (status, asked), method

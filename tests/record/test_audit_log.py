@@ -42,6 +42,25 @@ def test_a_call_leaves_its_intent_and_its_outcome(log: AuditLog, act: Act) -> No
     assert (set(began.payloads), set(ended.payloads)) == ({"arguments"}, {"result"})
 
 
+def test_what_was_kept_beside_a_record_is_shown_while_it_is_the_recorded_one(
+    log: AuditLog, act: Act, intruder: sqlite3.Connection
+) -> None:
+    for word in ("first", "second", "third"):
+        log.refused(act, code="c", reasons=("r",), payloads={"arguments": {"word": word}, "note": None})
+    first, second, third = log.tail(10)
+    assert [log.kept(each)["arguments"] for each in (first, second, third)] == [
+        {"word": "first"},
+        {"word": "second"},
+        {"word": "third"},
+    ]
+    log.erase(first.seq, by="owner")
+    intruder.execute(
+        "UPDATE payload SET body = CAST('{}' AS BLOB) WHERE seq = ? AND name = 'arguments'", (second.seq,)
+    )
+    intruder.execute("UPDATE payload SET body = 'text', key = 5 WHERE seq = ?", (third.seq,))
+    assert [log.kept(each) for each in (first, second, third)] == [{}, {"note": None}, {}]
+
+
 def test_a_refusal_is_one_record_with_its_reasons(log: AuditLog, act: Act) -> None:
     log.refused(act, code="not_trusted", reasons=("nobody trusts it",))
     (record,) = log.tail(10)

@@ -1,21 +1,30 @@
 """Ways out that somebody found once. Each is closed, and each is tried here as it was found."""
 
 import ctypes
+import errno
+import fcntl
 import os
+import signal
 import stat
+import struct
+import tempfile
 import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from jobs import command, ending, place, python, shell
 from metier.model.job import Report
 from metier.model.permission import PermissionSet
 from metier.model.skill import Limits
 from metier.sandbox import process
+from metier.sandbox import python as python_backend
+from metier.sandbox.bounds import Bounds
 from metier.sandbox.bubblewrap import Bubblewrap
 from metier.sandbox.landlock import Landlock
 from metier.sandbox.native import NativeSandbox
@@ -316,3 +325,131 @@ def test_the_first_start_and_the_next_see_the_same() -> None:
     names = [set(report.stdout.split()) for report in (first, second, third)]
     assert names[1] == names[2]
     assert names[0] <= names[1], "only where the supervisor itself lies may be there besides"
+
+
+READ_ONLY = (
+    "import ctypes, mmap, time\nl = ctypes.CDLL(None); kept = []\n"
+    "def hold(size):\n"
+    "    m = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS); m.write(b'x' * size); kept.append(m)\n"
+    "    l.mprotect(ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(m))), size, 1)\n"
+)
+UNCOUNTED = {
+    "a name that reads like the number": READ_ONLY
+    + "l.prctl(15, b'RssAnon: 0')\nfor _ in range(60): hold(8 << 20); time.sleep(0.01)\nresult = 'held it all'",
+    "a name that makes the number unreadable": READ_ONLY
+    + "l.prctl(15, b'RssAnon: x')\nfor _ in range(60): hold(8 << 20); time.sleep(0.01)\nresult = 'held it all'",
+    "a first thread that has ended": READ_ONLY
+    + "import os, threading\ndef go():\n    for _ in range(60): hold(8 << 20); time.sleep(0.01)\n"
+    "    context._bridge.send({'id': 0, 'result': 'held it all'}); os._exit(0)\n"
+    "threading.Thread(target=go).start(); l.syscall(60, 0)",
+    "page tables": "import mmap, time\n"
+    "m = mmap.mmap(-1, 1 << 40, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, mmap.PROT_READ)\n"
+    "for i in range(120_000):\n    m[i << 21]\n    if i % 2_000 == 0: time.sleep(0.01)\nresult = 'held it all'",
+}
+
+
+@pytest.mark.slow
+@walls
+@pytest.mark.parametrize("how", UNCOUNTED)
+def test_memory_that_was_not_counted_once_counts(kind: type[Wall], how: str) -> None:
+    given = python(UNCOUNTED[how], limits=Limits(timeout=20.0, memory_mb=64))
+    report = one(kind, given, groups=None)
+    assert report.ending == "out_of_memory", ending(report)
+    roomy = python(UNCOUNTED[how], limits=Limits(timeout=20.0, memory_mb=1024))
+    assert one(kind, roomy, groups=None).value == "held it all", "with room for it, it does hold that much"
+
+
+UNSEEN = {
+    "files without a name, by children nobody waits for": "import os, signal\n"
+    "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\nkept = []\n"
+    "for i in range(30):\n"
+    "    f = os.open(f'n{i}', os.O_CREAT | os.O_WRONLY); os.unlink(f'n{i}'); kept.append(f)\n"
+    "    if os.fork() == 0: os.write(f, b'x' * (8 << 20)); os._exit(0)\n"
+    "    try: os.wait()\n    except ChildProcessError: pass\n"
+    "import time; time.sleep(1)\nresult = 'wrote it all'",
+    "children nobody waits for": "import os, signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+    "for i in range(30):\n"
+    "    if os.fork() == 0:\n"
+    "        f = os.open(f'n{i}', os.O_CREAT | os.O_WRONLY); os.write(f, b'x' * (8 << 20)); os._exit(0)\n"
+    "    try: os.wait()\n    except ChildProcessError: pass\nresult = 'wrote it all'",
+    "a name that makes the number unreadable": "import ctypes, os\nctypes.CDLL(None).prctl(15, b'RssAnon: x')\n"
+    "for i in range(30):\n"
+    "    f = os.open(f'n{i}', os.O_CREAT | os.O_WRONLY); os.write(f, b'x' * (8 << 20)); os.close(f)\n"
+    "result = 'wrote it all'",
+}
+
+
+@pytest.mark.slow
+@walls
+@pytest.mark.parametrize("how", UNSEEN)
+def test_res_10_what_is_written_unseen_counts_against_the_disk(
+    kind: type[Wall], how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(most: int) -> Report:
+        folder = Path(tempfile.mkdtemp(dir=tmp_path))
+        monkeypatch.setattr(python_backend, "Bounds", partial(Bounds, bytes_most=most))
+        given = python(UNSEEN[how], places=(place(folder, writable=True),), cwd=os.path.realpath(folder))
+        return one(kind, replace(given, limits=Limits(timeout=20.0)))
+
+    reports: list[Report] = []
+    while len(reports) < 3 and not (reports and reports[-1].ending == "out_of_disk"):
+        reports.append(write(48 << 20))  # again, where others cleared away as much at the same time
+    assert reports[-1].ending == "out_of_disk", ending(reports[-1])
+    assert write(4 << 30).value == "wrote it all", "with room for it, it does write that much"
+
+
+@walls
+def test_room_on_the_disk_cannot_be_reserved_by_a_request_to_the_file(
+    kind: type[Wall], tmp_path: Path
+) -> None:
+    source = (
+        "import fcntl, os, struct\nf = os.open('n', os.O_CREAT | os.O_RDWR); result = []\n"
+        "for request in (0x40305828, 0x4030582A, 0x40305839):\n"
+        "    try: fcntl.ioctl(f, request, struct.pack('hhqqII16x', 0, 0, 0, 64 << 20, 0, 0)); result.append('did')\n"
+        "    except OSError as e: result.append(e.errno)"
+    )
+    given = python(source, places=(place(tmp_path, writable=True),), cwd=os.path.realpath(tmp_path))
+    report = one(kind, given)
+    assert report.value == [errno.ENOTTY] * 3, ending(report)
+    assert (tmp_path / "n").stat().st_blocks == 0
+    with (tmp_path / "n").open("r+b") as file:
+        fcntl.ioctl(file, 0x40305828, struct.pack("hhqqII16x", 0, 0, 0, 1 << 20, 0, 0))
+    assert (tmp_path / "n").stat().st_blocks >= 2048, "out here it can be done"
+
+
+@walls
+def test_a_grant_to_read_does_not_keep_others_from_opening_a_file(kind: type[Wall], tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.write_text("x")
+    source = (
+        f"import fcntl, os\nf = os.open({str(notes)!r}, os.O_RDONLY)\n"
+        "try: fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK); result = 'leased'\n"
+        "except OSError as e: result = e.errno"
+    )
+    report = one(kind, python(source, places=(place(tmp_path),)))
+    assert report.value == errno.EINVAL, ending(report)
+    before = signal.signal(signal.SIGIO, signal.SIG_IGN)  # so is the holder told that somebody waits
+    try:
+        with notes.open() as file:
+            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+            with pytest.raises(BlockingIOError):
+                os.open(notes, os.O_RDONLY | os.O_NONBLOCK)  # out here it can be done
+    finally:
+        signal.signal(signal.SIGIO, before)
+
+
+@walls
+def test_no_page_of_memory_is_kept_in_a_pipe(kind: type[Wall]) -> None:
+    source = (
+        "import ctypes, os, struct\nl = ctypes.CDLL(None, use_errno=True)\nr, w = os.pipe()\n"
+        "page = ctypes.create_string_buffer(4096)\n"
+        "done = l.vmsplice(w, struct.pack('@QQ', ctypes.addressof(page), 1), 1, 0)\n"
+        "result = [done, ctypes.get_errno()]"
+    )
+    assert one(kind, python(source)).value == [-1, errno.ENOSYS]
+
+
+@walls
+def test_a_run_does_not_use_up_the_watches_of_its_user(kind: type[Wall]) -> None:
+    source = "import ctypes\nl = ctypes.CDLL(None, use_errno=True)\nresult = [l.inotify_init(), ctypes.get_errno()]"
+    assert one(kind, python(source)).value == [-1, errno.ENOSYS]

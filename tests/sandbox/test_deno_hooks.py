@@ -1,13 +1,14 @@
 """OpenClaw hooks: an event goes in, the context comes out as the hook left it."""
 
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from deno_kit import bare, job, run, script, skill, the_wall
+from deno_kit import bare, engine, job, run, script, skill, the_wall
 from metier.model.job import Place, Report
 from metier.model.skill import Limits
 from metier.sandbox.deno_plan import GUEST
@@ -151,13 +152,31 @@ def test_a_hook_that_hangs_is_ended(hook: Callable[..., Report]) -> None:
     assert report.ending == "timed_out"
 
 
-def test_the_contract_exports_runhook_and_five_types() -> None:
-    text = Path(GUEST, "openclaw_hooks.ts").read_text()
-    for name in (
-        "interface HookEvent",
-        "interface HookContext",
-        "interface BootstrapFile",
-        "type HookHandler",
-        "async function runHook",
-    ):
-        assert f"export {name}" in text
+def test_the_contract_exports_runhook_and_five_types(tmp_path: Path) -> None:
+    names = "BootstrapFile, HookContext, HookEvent, HookHandler, HookResult"
+    text = f"""
+    import {{ runHook }} from 'openclaw/hooks';
+    import type {{ {names} }} from 'openclaw/hooks';
+    const file: BootstrapFile = {{ path: 'a', content: 'b', virtual: true }};
+    const context: HookContext = {{ bootstrapFiles: [file], workspaceDir: '/w' }};
+    const event: HookEvent = {{ type: 'tool', action: 'x', sessionKey: 'k', context }};
+    const handler: HookHandler = async (given: HookEvent) => {{ const left: HookResult = given.context; void left }};
+    const run: (handler: HookHandler) => Promise<void> = runHook;
+    void [event, handler, run];
+    """
+    assert checked(tmp_path, text) == ""
+    assert "nonsense" in checked(tmp_path, text.replace("'tool'", "'nonsense'"))
+
+
+def checked(tmp_path: Path, text: str) -> str:
+    """What the engine's own type checker has against it."""
+    (tmp_path / "check.ts").write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [engine(), "check", "--quiet", "--no-config", f"--import-map={GUEST}/import_map.json", "check.ts"],
+        env={"HOME": str(tmp_path), "DENO_DIR": str(tmp_path / "deno"), "NO_COLOR": "1"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=50,
+    )
+    return done.stdout + done.stderr

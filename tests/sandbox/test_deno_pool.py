@@ -310,3 +310,13 @@ def test_the_engines_own_folder_is_private_and_stays_empty(tmp_path: Path) -> No
     folder = tmp_path / "cache" / "engine"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert list(folder.iterdir()) == []
+
+
+def test_the_memory_of_a_run_is_what_an_engine_holds_or_not_known(cache: Path) -> None:
+    async def work(sandbox: DenoSandbox) -> list[int]:
+        sources = ["return 1", "throw new Error('x')", "Deno.exit(3)"] * 3
+        return [(await sandbox.run(job(inline(source)))).usage.memory_bytes for source in sources]
+
+    for used in in_sandbox(the_wall(), cache, work):
+        # As it begins it holds next to nothing, and once it is gone nothing at all: neither is what the run took.
+        assert used == 0 or used >= 30 << 20

@@ -12,11 +12,13 @@ from deno_kit import Asked, engine, engines_with, in_sandbox, inline, job, run, 
 from metier.model.entry import Command
 from metier.model.guarantee import DEFAULTS, Guarantee
 from metier.model.job import Job, Place, Report
+from metier.model.outcome import Failed
 from metier.model.permission import PermissionSet
 from metier.model.ports import NotAnswered
 from metier.model.skill import Limits
 from metier.sandbox.deno import DenoSandbox
 from metier.sandbox.deno_plan import GUEST
+from metier.sandbox.ending import outcome_of
 from metier.sandbox.protocol import Missing, Sandbox
 
 Runs = Callable[..., Report]
@@ -128,6 +130,61 @@ def test_inline_typescript_may_have_types(runs: Runs) -> None:
     assert (
         runs(job(inline("const n: number = 40; enum E { A = 2 }; return n + E.A", "typescript"))).value == 42
     )
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "export async function handler(params) { return params.a + 1 }",
+        "const one = 1; export default (params) => params.a + one",
+        "import { basename } from 'node:path'; export const execute = (params, context) =>\n"
+        "  typeof context.exec === 'function' && Number(basename('/x/' + params.a)) + 1",
+        "import { basename } from 'node:path'; result = Number(basename('/x/' + params.a)) + 1",
+        "const text = 'export default'; return params.a + 1",
+    ],
+)
+@pytest.mark.parametrize("language", ["javascript", "typescript"])
+def test_inline_code_that_is_a_module_is_run_as_one(runs: Runs, source: str, language: str) -> None:
+    report = runs(job(inline(source, language), arguments={"a": 1}))
+    assert (report.ending, report.value) == ("returned", 2), report
+
+
+@pytest.mark.parametrize("language", ["javascript", "typescript"])
+def test_a_module_that_does_not_compile_is_not_shown_again_as_an_address(runs: Runs, language: str) -> None:
+    for source in ("export default () => { let = ; }", "const broken = ;"):
+        report = runs(job(inline(source, language)))
+        assert report.ending == "raised"
+        assert report.fault is not None
+        assert "data:" not in report.fault.message
+        assert "SyntaxError" in f"{report.fault.name} {report.fault.message}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "export default () => Deno.readTextFileSync('/etc/shadow.mjs')",
+        "export default async () => { await import('/etc/shadow.mjs') }",
+        "import '/etc/shadow.mjs'; export default () => 1",
+    ],
+)
+def test_a_refused_file_is_one_refusal_however_it_was_asked_for(
+    runs: Runs, tmp_path: Path, text: str
+) -> None:
+    asked = job(script("handler.mjs"), bundle=skill(tmp_path / "s", handler_mjs=text))
+    report = runs(asked)
+    assert report.fault is not None
+    assert report.fault.name == "NotCapable"
+    assert "/etc/shadow.mjs" in report.fault.message
+    assert "--allow" not in report.fault.message  # the engine's own flags, which nobody here can set
+    outcome = outcome_of(asked, report, sandbox="deno")
+    assert isinstance(outcome, Failed)
+    assert outcome.code == "permission_denied"
+
+
+def test_an_error_of_the_codes_own_stays_what_it_is(runs: Runs) -> None:
+    report = runs(job(inline("throw new TypeError('it Requires read access to think')")))
+    assert report.fault is not None
+    assert report.fault.name == "TypeError"
 
 
 def test_code_that_returns_nothing_returns_null(runs: Runs) -> None:

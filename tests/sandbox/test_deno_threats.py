@@ -356,13 +356,16 @@ WRITES = [
 ]
 
 
+@pytest.mark.parametrize("key", ["", "0" * 32 + " "])
 @pytest.mark.parametrize("write", WRITES)
-def test_js_12_a_forged_message_ends_the_run_as_a_violation(runs: Runs, write: str) -> None:
-    forged = json.dumps({"jsonrpc": "2.0", "id": 0, "result": {"success": "forged"}})
-    source = f"const line = {json.dumps(forged)} + '\\n'; {write}; await new Promise((d) => setTimeout(d, 5000)); return 'honest'"
-    report = runs(job(inline(source)))
-    assert (report.ending, report.value) == ("stopped", None), report
-    assert [event.kind for event in report.violations] == ["forged_message"]
+def test_js_12_text_that_looks_like_a_message_is_output_and_nobodys_fault(
+    runs: Runs, write: str, key: str
+) -> None:
+    told = key + json.dumps({"jsonrpc": "2.0", "id": 0, "result": {"success": "forged"}})
+    source = f"const line = params.text + '\\n'; {write}; return 'honest'"
+    report = runs(job(inline(source), arguments={"text": told}))
+    assert (report.ending, report.value) == ("returned", "honest"), report
+    assert (report.stdout, report.violations) == (f"{told}\n", ())
 
 
 @pytest.mark.parametrize("end", ["\\n", ""])
@@ -371,7 +374,7 @@ def test_js_12_honest_output_by_descriptor_is_output_and_no_forgery(runs: Runs, 
     source = f"const line = 'hello{end}'; {write}; return await context.exec(['a'])"
     report = runs(job(inline(source), host=Asked()))
     assert (report.ending, report.value) == ("returned", "exec done"), report
-    assert (report.stdout, report.violations) == ("hello\n", ())
+    assert (report.stdout.strip(), report.violations) == ("hello", ())
 
 
 def test_js_12_the_ordinary_streams_cannot_forge(runs: Runs) -> None:

@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import anyio
 import httpx2
@@ -661,6 +662,46 @@ def test_a_packed_body_is_unpacked(
     assert not {"content-encoding", "content-length"} & {name for name, _ in answer.headers}
 
 
+@pytest.mark.parametrize("cut", [1, 2, 3, 20, 1_000])
+def test_the_members_of_a_packed_body_are_joined(world: World, home: Listen, cut: int) -> None:
+    packed = gzip.compress(b"first ") + gzip.compress(b"") + gzip.compress(b"second")
+
+    def pieces(_asked: Asked) -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
+        for at in range(0, len(packed), cut):
+            piece = packed[at : at + cut]
+            yield b"%x\r\n%s\r\n" % (len(piece), piece)
+        yield b"0\r\n\r\n"
+
+    home(pieces)
+    answer = one(world.egress("http://a.example"), "http://a.example/", Answer)
+    assert (answer.body, answer.truncated) == (b"first second", False)
+
+
+@pytest.mark.parametrize("after", [b"\0" * 20, b"x", b"\x1f", b"no member" + gzip.compress(b"x")])
+def test_what_follows_the_members_and_is_none_is_left_out(world: World, home: Listen, after: bytes) -> None:
+    home(reply(body=gzip.compress(b"all") + after, Content_Encoding="gzip"))
+    assert one(world.egress("http://a.example"), "http://a.example/", Answer).body == b"all"
+
+
+def test_net_28_members_are_bounded_together(world: World, home: Listen) -> None:
+    member = gzip.compress(os.urandom(20_000))
+    limits = quick(download_bytes=100_000)
+    home(reply(body=member * 7, Content_Encoding="gzip"))
+    answer = one(world.egress("http://a.example", limits=limits), "http://a.example/", Answer)
+    assert (len(answer.body), answer.truncated) == (100_000, True)
+    home(reply(body=gzip.compress(b"\0" * 900_000) * 30, Content_Encoding="gzip"))
+    far = one(
+        world.egress("http://a.example", limits=quick(download_bytes=50_000_000)), "http://a.example/", Failed
+    )
+    assert far.code == "unpacks_too_far"
+    home(reply(body=gzip.compress(b"") * 10_001, Content_Encoding="gzip"))
+    many = one(world.egress("http://a.example"), "http://a.example/", Failed)
+    assert many.code == "protocol_error"
+    home(reply(body=gzip.compress(b"whole") + gzip.compress(b"x" * 999)[:-9], Content_Encoding="gzip"))
+    assert one(world.egress("http://a.example"), "http://a.example/", Failed).code == "protocol_error"
+
+
 def test_a_coding_nobody_asked_for_is_left_as_it_came(world: World, home: Listen) -> None:
     twice = gzip.compress(gzip.compress(b"x"))
     home(reply(body=twice, Content_Encoding="gzip, gzip"))
@@ -924,6 +965,112 @@ def test_debug_lines_of_the_http_library_hold_no_secret(
         secrets=TOKEN,
     )
     assert traces(caplog.text) == []
+
+
+GRANTED = frozenset({"token"})
+
+
+def test_a_granted_secret_is_hidden_from_the_first_answer_on(
+    world: World, listen: Listen, authority: Authority
+) -> None:
+    """A server may know it from another call."""
+    kept = reply(body=f"last: {SECRET}".encode(), X_Last=SECRET)
+    world.put("a.example", listen(kept, tls=authority.server("a.example")))
+    bodies = []
+    for secrets in (GRANTED, frozenset[str]()):
+        egress = world.egress("a.example", reveal=reveal, secrets=secrets, extra_roots=authority.roots)
+
+        async def main(egress: Egress = egress) -> Reply:
+            async with egress:
+                return await egress.request("GET", "https://a.example/log")
+
+        answer = anyio.run(main)
+        assert isinstance(answer, Answer)
+        bodies.append((answer.body.decode(), dict(answer.headers)["x-last"]))
+    assert bodies == [(f"last: {MASK}", MASK), (f"last: {SECRET}", SECRET)]
+
+
+def test_a_large_answer_is_masked_as_well(world: World, listen: Listen, authority: Authority) -> None:
+    kept = reply(body=b"x" * 300_000 + quote(SECRET).encode() + b"x" * 300_000)
+    world.put("a.example", listen(kept, tls=authority.server("a.example")))
+    egress = world.egress("a.example", reveal=reveal, secrets=GRANTED, extra_roots=authority.roots)
+    answer = one(egress, "https://a.example/", Answer)
+    assert answer.body == b"x" * 300_000 + MASK.encode() + b"x" * 300_000
+
+
+@pytest.mark.parametrize("name", ["Range", "if-range"])
+def test_who_was_granted_a_secret_gets_no_answer_in_pieces(world: World, home: Listen, name: str) -> None:
+    listener = home()
+    headers = {name: "bytes=7-16"}
+    egress = world.egress("http://a.example", reveal=reveal, secrets=GRANTED)
+    failed = one(egress, "http://a.example/", Failed, headers=headers)
+    assert (failed.code, listener.connections) == ("invalid_request", 0)
+    one(world.egress("http://a.example", reveal=reveal), "http://a.example/", Answer, headers=headers)
+
+
+CODED = [
+    ("br", b"\x1b\x00\xf8"),
+    ("zstd", b"(\xb5/\xfd"),
+    ("gzip, gzip", gzip.compress(gzip.compress(b"x"))),
+    ("gzip, br", b"x"),
+    ("no-such-coding", b"x"),
+]
+
+
+@pytest.mark.parametrize(("coding", "body"), CODED)
+def test_who_was_granted_a_secret_gets_no_body_that_cannot_be_looked_through(
+    world: World, home: Listen, coding: str, body: bytes
+) -> None:
+    home(reply(body=body, Content_Encoding=coding))
+    egress = world.egress("http://a.example", reveal=reveal, secrets=GRANTED)
+    failed = one(egress, "http://a.example/", Failed)
+    assert failed.code == "unknown_coding"
+    assert coding in failed.message
+    answer = one(world.egress("http://a.example"), "http://a.example/", Answer)
+    assert answer.body == body, "who has none gets it as it came"
+
+
+def test_an_answer_without_a_body_may_name_any_coding(world: World, home: Listen) -> None:
+    home(b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 50\r\n\r\n")
+    egress = world.egress("http://a.example", reveal=reveal, secrets=GRANTED)
+    assert one(egress, ("HEAD", "http://a.example/"), Answer).body == b""
+
+
+@pytest.mark.parametrize(
+    "lines", [("identity", "gzip"), ("gzip", "identity"), ("", "GZIP "), ("identity, gzip",)]
+)
+def test_several_content_encoding_lines_are_read_together(
+    world: World, home: Listen, lines: tuple[str, ...]
+) -> None:
+    packed = gzip.compress(f"it is {SECRET}".encode())
+    head = "".join(f"Content-Encoding: {each}\r\n" for each in lines)
+    home(f"HTTP/1.1 200 OK\r\n{head}Content-Length: {len(packed)}\r\n\r\n".encode() + packed)
+    egress = world.egress("http://a.example", reveal=reveal, secrets=GRANTED)
+    answer = one(egress, "http://a.example/", Answer)
+    assert answer.body.decode() == f"it is {MASK}"
+
+
+def test_a_granted_secret_that_cannot_be_had_breaks_no_request_without_it(world: World, home: Listen) -> None:
+    home()
+    asked: list[str] = []
+
+    def nothing(name: str) -> None:
+        asked.append(name)
+
+    egress = world.egress("http://a.example", reveal=nothing, secrets=frozenset({"one", "two"}))
+    assert all(isinstance(each, Answer) for each in ask(egress, *["http://a.example/"] * 3))
+    assert asked == ["one", "two"], "once for a call"
+
+
+def test_no_secret_is_asked_for_before_there_is_a_request(world: World) -> None:
+    asked: list[str] = []
+
+    async def main() -> None:
+        async with world.egress("a.example", reveal=asked.append, secrets=GRANTED):
+            pass
+
+    anyio.run(main)
+    assert asked == []
 
 
 # The seam for tests

@@ -180,7 +180,7 @@ def test_res_02_a_time_beyond_the_most_is_clamped_and_not_an_error(world: World,
     for timeout in (3_600.0, 1e300):
         assert run(world, get(), limits=Limits(timeout=timeout)).ending == "returned"
     for timeout in (0.0, -1.0, float("nan")):
-        assert run(world, get(), limits=Limits(timeout=timeout)).ending == "timed_out"
+        assert run(world, get(), limits=Limits(timeout=timeout)).ending == "not_started"
 
 
 # Secrets
@@ -196,6 +196,20 @@ def test_a_granted_secret_goes_out_and_is_masked(world: World, listen: Listen, a
     assert listener.asked[0].headers["authorization"] == f"Bearer {SECRET}"
     assert isinstance(report.value, dict)
     assert report.value["body"] == f"Bearer {MASK}"
+
+
+def test_a_granted_secret_is_masked_also_where_it_was_not_sent(
+    world: World, listen: Listen, authority: Authority
+) -> None:
+    world.put("a.example", listen(reply(body=f"last: {SECRET}".encode()), tls=authority.server("a.example")))
+    bodies = []
+    for secrets in (("token",), ()):
+        report = run(
+            world, get("https://a.example/log"), hosts=("a.example",), secrets=secrets, roots=authority.roots
+        )
+        assert isinstance(report.value, dict)
+        bodies.append(report.value["body"])
+    assert bodies == [f"last: {MASK}", f"last: {SECRET}"]
 
 
 def test_a_secret_that_is_not_granted_is_a_denial(world: World, listen: Listen) -> None:

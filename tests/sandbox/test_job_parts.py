@@ -91,6 +91,13 @@ def test_only_granted_variables_are_given_with_the_operators_values() -> None:
         "SHELLOPTS",
         "METIER_HOME",
         "LESSOPEN",
+        "TAR_OPTIONS",
+        "MAKEFLAGS",
+        "RSYNC_RSH",
+        "KUBECONFIG",
+        "GH_PAGER",
+        "DOTNET_STARTUP_HOOKS",
+        "RIPGREP_CONFIG_PATH",
     ],
 )
 def test_env_01_a_variable_that_steers_programs_is_never_given(name: str) -> None:

@@ -3,25 +3,45 @@
 import os
 import signal
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
-from kit_backends import Alone, bubblewrap_native
+from kit_backends import (
+    Alone,
+    bubblewrap_deno,
+    bubblewrap_native,
+    bubblewrap_python,
+    bubblewrap_straight,
+    changed,
+    http,
+    landlock_deno,
+    landlock_native,
+    landlock_python,
+    wasm,
+)
 from metier.model.entry import Command
 from metier.model.guarantee import Guarantee
 from metier.model.job import Ending, Job, Report
+from metier.model.ports import Answered, NotAnswered
 from metier.sandbox.protocol import Missing
-from metier.testing.sandbox_kit import leftovers
+from metier.testing.sandbox_kit import checks_host, leftovers
 from metier.testing.sandbox_kit.backend import Backend, Gap
 from metier.testing.sandbox_kit.bench import KitFailure
+from metier.testing.sandbox_kit.checks_files import SECRET
 from metier.testing.sandbox_kit.kit import BEHAVIOURS, NUMBERED, verify
 from metier.testing.sandbox_kit.outside import outside
 from metier.testing.sandbox_kit.probes_python import NativeGuest, acts
 
 pytestmark = pytest.mark.slow
 
+EVERY = (
+    *(bubblewrap_native, bubblewrap_straight, bubblewrap_python, bubblewrap_deno),
+    *(landlock_native, landlock_python, landlock_deno, wasm, http),
+)
 # What a program without any wall is not stopped from.
 BROKEN_WITHOUT_A_WALL = (
     *(11, 12, 13, 14, 15, 16, 17, 18, 21, 23, 37, 38, 39, 40, 41, 44, 46, 47, 48, 49, 50, 51, 53, 56),
@@ -65,7 +85,8 @@ class NoSandbox:
 
 
 def no_sandbox() -> Backend:
-    return Backend(name="nothing", open=lambda folder: Alone(NoSandbox()), guest=NativeGuest())
+    nothing = Alone(NoSandbox())
+    return Backend(name="nothing", open=lambda folder: nothing, guest=NativeGuest(), small_files=1)
 
 
 def test_there_are_sixty_behaviours_and_each_is_named_once() -> None:
@@ -114,6 +135,57 @@ def test_a_gap_that_is_none_is_found_out(tmp_path: Path) -> None:
             Backend(name=backend.name, open=backend.open, guest=backend.guest, gaps=(wrong,)),
             str(tmp_path),
         )
+
+
+def test_a_gap_for_what_the_guest_can_do_is_found_out(tmp_path: Path) -> None:
+    wrong = Gap(behaviour=28, needs=("talk",), reason="it only seems so")
+    backend = bubblewrap_native()
+    with pytest.raises(KitFailure, match="the guest can talk"):
+        anyio.run(
+            verify,
+            NUMBERED[28],
+            Backend(name=backend.name, open=backend.open, guest=backend.guest, gaps=(wrong,)),
+            str(tmp_path),
+        )
+
+
+@pytest.mark.parametrize("make", EVERY, ids=lambda make: make.__name__)
+def test_every_gap_is_about_a_behaviour_and_says_why(make: Callable[[], Backend]) -> None:
+    for gap in make().gaps:
+        assert gap.behaviour in NUMBERED
+        assert len(gap.reason) > 20
+        assert gap.what or gap.needs or gap.guarantee
+        assert not (gap.what and gap.needs)
+
+
+def test_every_sandbox_there_is_has_a_kit() -> None:
+    """What `metier doctor` lists, with each wall and start that a backend has."""
+    kits = {make().guest.name for make in EVERY}
+    assert kits == {"native", "python", "javascript", "wasm", "http"}
+    files = {path.name for path in Path(__file__).parent.glob("test_kit_*.py")}
+    tried = "".join((Path(__file__).parent / name).read_text() for name in files - {Path(__file__).name})
+    for make in EVERY:
+        assert f"{make.__name__}()" in tried
+
+
+def test_a_service_that_raises_would_be_found_out(tmp_path: Path) -> None:
+    """Were its words to cross, behaviour 55 would say so."""
+
+    class Talkative:
+        async def ask(self, method: str, params: dict[str, Any]) -> Answered | NotAnswered:
+            return NotAnswered(name="HostError", message=f"{SECRET} in {checks_host.__file__}")
+
+        async def __aenter__(self) -> "Talkative":
+            return self
+
+        async def __aexit__(self, *_: object) -> None:
+            return None
+
+    with (
+        changed(checks_host, "Bridge", lambda *_: Talkative()),
+        pytest.raises(KitFailure, match="nothing_more"),
+    ):
+        anyio.run(verify, NUMBERED[55], bubblewrap_python(), str(tmp_path))
 
 
 def test_a_gap_in_what_is_promised_is_found_out(tmp_path: Path) -> None:

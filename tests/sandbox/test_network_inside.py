@@ -8,11 +8,14 @@ from typing import Any
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from jobs import ending, place, python, shell
 from loopback import Authority, Listener, World, reply
+from metier.host.exec import Exec
 from metier.model.job import Report
 from metier.model.permission import PermissionSet
+from metier.model.ports import Answered, NotAnswered
 from metier.sandbox.bubblewrap import Bubblewrap
 from metier.sandbox.egress import Egress
 from metier.sandbox.landlock import Landlock
@@ -141,6 +144,62 @@ def test_net_30_the_hosts_own_loopback_cannot_be_reached_through_the_proxy(
     assert report.ending == "stopped"
     assert [event.kind for event in report.violations] == ["egress"]
     assert not listener.asked
+
+
+FETCH = (
+    "import urllib.request\ntry:\n    result = urllib.request.urlopen(params['url']).status\n"
+    "except OSError as error:\n    result = str(error)"
+)
+OWN = "import urllib.request\nurllib.request.urlopen('http://127.0.0.1/')"
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1/", "http://127.1:8080/", "http://LOCALHOST/", "http://[::1]/"]
+)
+def test_a_closed_address_that_the_caller_named_is_denied_to_code(url: str) -> None:
+    report = run(python(FETCH, arguments={"url": url}, permissions=GRANTED))
+    assert (report.ending, report.violations) == ("returned", ()), ending(report)
+    assert "403" in str(report.value)
+    assert [event.kind for event in report.denials] == ["egress"]
+
+
+def test_a_closed_address_in_a_granted_variable_is_denied_to_code() -> None:
+    source = FETCH.replace("params['url']", "__import__('os').environ['BASE_URL']")
+    given = {"environment": {"BASE_URL": "http://localhost:8080"}}
+    report = run(python(source, permissions=GRANTED, **given))
+    assert (report.ending, report.violations) == ("returned", ()), ending(report)
+    assert [event.kind for event in report.denials] == ["egress"]
+
+
+def test_control_a_closed_address_of_the_codes_own_is_a_violation() -> None:
+    report = run(python(OWN, arguments={"url": "http://10.0.0.1/"}, permissions=GRANTED))
+    assert report.ending == "stopped", ending(report)
+    assert [event.kind for event in report.violations] == ["egress"]
+
+
+@pytest.mark.parametrize(("given", "kind"), [("http://127.1/", "denied"), ("http://a.example/", "violation")])
+def test_a_closed_address_in_the_line_of_a_command_is_denied_where_the_caller_named_it(
+    given: str, kind: str
+) -> None:
+    script = "curl -sS -m 5 http://127.0.0.1/"
+    report = run(shell(script, arguments={"url": given}, permissions=GRANTED))
+    denied = [event for event in report.denials if event.kind == "egress"]
+    assert [len(denied), len(report.violations)] == ([1, 0] if kind == "denied" else [0, 1])
+
+
+@pytest.mark.parametrize(("given", "kind"), [("http://127.1/", "denied"), ("http://a.example/", "violation")])
+def test_a_program_that_code_runs_is_not_blamed_for_what_the_caller_named(given: str, kind: str) -> None:
+    outer = shell("", arguments={"url": given}, permissions=replace(GRANTED, binaries=frozenset({"bash"})))
+
+    async def go() -> Answered | NotAnswered:
+        async with walled() as each:
+            return await Exec(outer, each).answer(
+                {"argv": ["bash", "-c", "curl -fsS -m 5 http://127.0.0.1/"]}
+            )
+
+    answer = anyio.run(go)
+    assert isinstance(answer, NotAnswered)
+    assert answer.kind == kind, answer
 
 
 def test_a_granted_host_is_reached_through_the_proxy_and_another_is_denied(

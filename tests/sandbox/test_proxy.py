@@ -13,9 +13,11 @@ import pytest
 from anyio import to_thread
 
 from loopback import PUBLIC, Authority, Listener, World, quick, reply
+from metier.model.digest import Json
 from metier.model.job import Event
 from metier.sandbox.client_hello import Hello, NoHello, NotYet, read_hello
 from metier.sandbox.egress import Egress
+from metier.sandbox.given import Given
 from metier.sandbox.proxy import Proxy
 from metier.sandbox.proxy_ends import ProxyLimits
 
@@ -64,14 +66,14 @@ def parted(data: bytes) -> tuple[int, bytes]:
 
 
 @contextmanager
-def serving(egress: Egress, **limits: Any) -> Iterator[Served]:
+def serving(egress: Egress, given: Json = None, **limits: Any) -> Iterator[Served]:
     listener = socket.create_server(("127.0.0.1", 0))
     made: list[Proxy] = []
     ready, stop = threading.Event(), threading.Event()
 
     async def main() -> None:
         async with egress, anyio.create_task_group() as group:
-            made.append(Proxy(listener, egress, limits=ProxyLimits(**limits)))
+            made.append(Proxy(listener, egress, given=Given(given), limits=ProxyLimits(**limits)))
             group.start_soon(made[0].serve)
             ready.set()
             await to_thread.run_sync(stop.wait)
@@ -183,6 +185,36 @@ def test_a_private_address_is_a_violation(world: World, place: str, kind: str) -
         assert [each.kind for each in served.proxy.violations] == ["egress"]
         assert served.proxy.violated.is_set()
         assert served.proxy.denials == ()
+    assert world.dialled == []
+
+
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ("http://10.0.0.1/", "10.0.0.1"),
+        ({"host": "10.1", "port": 80}, "10.0.0.1"),
+        (["http://LOCALHOST"], "localhost"),
+        ("http://[0:0:0:0:0:0:0:1]/", "[::1]"),
+        ("http://127.1/", "127.1"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["forward", "tunnel"])
+def test_a_caller_cannot_make_a_violator_of_the_skill(
+    world: World, given: Json, place: str, kind: str
+) -> None:
+    seen = []
+    for said in (given, "another place: 192.168.77.1"):
+        with serving(world.egress("a.example"), said) as served:
+            if kind == "forward":
+                status, _ = served.ask(get(f"http://{place}/", f"Host: {place}"))
+            else:
+                connection, status, _ = served.tunnel(f"{place}:443")
+                connection.close()
+            assert status == 403
+            seen.append(
+                (len(served.proxy.denials), len(served.proxy.violations), served.proxy.violated.is_set())
+            )
+    assert seen == [(1, 0, False), (0, 1, True)]
     assert world.dialled == []
 
 

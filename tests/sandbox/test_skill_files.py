@@ -1,7 +1,11 @@
 """What a skill brings along: never imported by us, never changed by itself, never swapped under a run."""
 
 import ast
+import json
 import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import anyio
@@ -85,17 +89,36 @@ def test_sup_19_a_skill_cannot_change_its_own_files_while_it_runs(tmp_path: Path
     assert "did" in names["main"](None, None)  # type: ignore[operator]  without the wall it works
 
 
+WAITING = """import os, time
+def main(params, context):
+    os.mkdir("ready")
+    deadline = time.monotonic() + 20
+    while not os.path.exists("go") and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return open(__file__).read()
+"""
+
+
 def test_sup_10_what_runs_is_the_snapshot_and_not_what_lies_in_the_folder_now(tmp_path: Path) -> None:
     machine = Machine(tmp_path / "m")
-    file = tmp_path / "code.py"
-    file.write_text(
-        "import time\ntime.sleep(0.5)\nresult = open(__import__('sys').argv[0] or '/dev/null').read()\n"
+    file, shared = tmp_path / "code.py", tmp_path / "shared"
+    shared.mkdir()
+    file.write_text(WAITING)
+    running = subprocess.Popen(
+        [Path(sys.executable).with_name("metier"), "run", "--json", str(file), "--allow", f"write={shared}"],
+        env=machine.environ,
+        cwd=shared,
+        stdout=subprocess.PIPE,
+        text=True,
     )
-    file.write_text("def main(params, context):\n    return open(__file__).read() + __file__\n")
-    first = machine.json("run", "--json", str(file))
-    shown = first["value"]
-    assert str(file) not in shown, "it ran from the folder itself"
-    assert shown.startswith("def main")
+    deadline = time.monotonic() + 20
+    while not (shared / "ready").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    file.write_text("def main(params, context):\n    return 'changed'\n")
+    (shared / "go").touch()
+    said, _ = running.communicate(timeout=30)
+    assert json.loads(said)["value"] == WAITING
+    assert machine.json("run", "--json", str(file))["value"] == "changed"
 
 
 def test_lnx_17_no_mask_is_ever_laid_over_a_path() -> None:

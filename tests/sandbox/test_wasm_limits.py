@@ -1,11 +1,18 @@
 """What a WASM run can use up, and how it is stopped."""
 
+import os
 import resource
 import time
 from pathlib import Path
 
+import anyio
 import pytest
+from msgspec.structs import replace
 
+from metier.model.digest import Json
+from metier.model.ports import Answered
+from metier.sandbox.wasm import RUNNING, WasmSandbox
+from metier.sandbox.wasm_run import Work
 from wasm_guests import GROWING, NUMBERS, SLEEPING, Bench, imported, wat
 
 
@@ -82,6 +89,40 @@ def test_wasm_06_fuel_ends_a_loop_and_is_told_apart(bench: Bench) -> None:
     assert report.ending == "out_of_fuel"
     assert report.usage.fuel == 100_000
     assert bench.run(NUMBERS, "add", {"x": 1, "y": 2}, limits={"fuel": 100_000}).value == 3
+
+
+COUNTING = """(local $i i32) (loop $l
+    (local.set $i (i32.add (local.get $i) (i32.const 1))) (br_if $l (i32.lt_u (local.get $i) (i32.const 100000))))"""
+
+
+def _burning(end: str) -> bytes:
+    """A long loop, and then the end of it."""
+    return wat(f"""(module {imported("proc_exit", "fd_write")} (memory (export "memory") 1)
+        (func (export "f") {COUNTING} {end}) (func (export "_start") {COUNTING} {end}))""")
+
+
+def test_wasm_06_fuel_is_told_where_the_engine_knows_it(bench: Bench) -> None:
+    known = [bench.run(_burning(end), "f").usage.fuel for end in ("", "unreachable")]
+    known += [bench.run(_burning("(call $proc_exit (i32.const 3))")).usage.fuel]
+    for fuel in known:
+        assert fuel is not None
+        assert 100_000 < fuel < 2_000_000
+
+
+@pytest.mark.parametrize(
+    "end", ["(drop (i32.load (i32.const -1)))", "(drop (i32.div_u (i32.const 1) (i32.const 0)))"]
+)
+def test_wasm_06_no_fuel_is_told_for_a_trap_before_which_it_was_not_booked(bench: Bench, end: str) -> None:
+    report = bench.run(_burning(end), "f")
+    assert report.ending == "raised"
+    assert report.usage.fuel is None
+
+
+def test_wasm_06_no_fuel_is_told_for_a_run_that_the_clock_ended(bench: Bench) -> None:
+    report = bench.run(NUMBERS, "spin", limits={"timeout": 0.3})
+    assert report.ending == "timed_out"
+    assert report.usage.fuel is None
+    assert report.usage.cpu_seconds > 0
 
 
 def test_wasm_06_fuel_ends_a_start_function(bench: Bench) -> None:
@@ -170,3 +211,87 @@ def test_res_08_a_flood_of_output_is_cut_and_the_host_stays_flat(bench: Bench) -
     assert len(report.stdout) == len(report.stderr) == 100_000
     assert report.usage.output_bytes == 2 * 1_000 * 65_536
     assert _resident() - before < 50 << 20
+
+
+CHATTY = {
+    "fd_write": "(call $fd_write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8))",
+    "fd_close": "(call $fd_close (i32.const 99))",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CHATTY)
+def test_res_01_many_runs_that_talk_without_a_pause_end_in_time_and_the_loop_goes_on(
+    bench: Bench, name: str
+) -> None:
+    talking = wat(f"""(module {imported(name)} (memory (export "memory") 1)
+        (func (export "_start")
+            (i32.store (i32.const 0) (i32.const 64)) (i32.store (i32.const 4) (i32.const 2))
+            (loop $l (drop {CHATTY[name]}) (br $l))))""")
+    work = Work(
+        form="program",
+        bundle=str(bench.bundle),
+        path=bench.write(talking),
+        seconds=2.0,
+        memory_bytes=1 << 20,
+        output_bytes=1 << 10,
+    )
+    took: list[float] = []
+    late: list[float] = []
+
+    async def all_at_once(sandbox: WasmSandbox) -> None:
+        await sandbox.run_work(replace(work, seconds=0.01))  # compiled
+
+        async def one() -> None:
+            began = time.monotonic()
+            assert (await sandbox.run_work(work)).ending == "timed_out"
+            took.append(time.monotonic() - began)
+
+        async def beat() -> None:
+            while True:
+                began = time.monotonic()
+                await anyio.sleep(0.01)
+                late.append(time.monotonic() - began)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(beat)
+            async with anyio.create_task_group() as runs:
+                for _ in range(64):
+                    runs.start_soon(one)
+            tasks.cancel_scope.cancel()
+
+    bench.using(all_at_once)
+    assert len(took) == 64
+    assert max(took) <= 3.0
+    assert max(late) <= 1.0
+
+
+def test_runs_at_once_are_bounded_by_the_processors(bench: Bench) -> None:
+    assert min(64, max(8, 4 * (os.cpu_count() or 1))) == RUNNING
+    module = bench.write(
+        wat("""(module (import "metier" "ask" (func $ask (param i32 i32) (result i64)))
+        (memory (export "memory") 1) (data (i32.const 0) "{\\22method\\22:\\22m\\22,\\22params\\22:{}}")
+        (func (export "f") (drop (call $ask (i32.const 0) (i32.const 26)))))""")
+    )
+    within, most = 0, 0
+    enough = anyio.Event()
+
+    class Counting:
+        async def ask(self, method: str, params: dict[str, Json]) -> Answered:
+            nonlocal within, most
+            within += 1
+            most = max(most, within)
+            if within >= RUNNING:
+                enough.set()
+            await enough.wait()
+            await anyio.sleep(0.05)
+            within -= 1
+            return Answered(value=None)
+
+    async def all_at_once(sandbox: WasmSandbox) -> None:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(2 * RUNNING):
+                tasks.start_soon(sandbox.run, bench.job(module, "f", host=Counting()))
+
+    bench.using(all_at_once)
+    assert most == RUNNING

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from wasmtime import Config, Engine, Module
 
-from metier.sandbox import wasm_module
+from metier.sandbox import wasm_compile
 from metier.sandbox.wasm import WasmSandbox
 from metier.sandbox.wasm_cache import Cache
-from metier.sandbox.wasm_module import SETTINGS
+from metier.sandbox.wasm_compile import SETTINGS
 from wasm_guests import NUMBERS, Bench, wat
 
 
@@ -77,7 +77,7 @@ def test_wasm_12_what_takes_too_long_to_compile_is_given_up(
     body = "(i32.add (i32.mul (local.get 0) (i32.const 3)) (local.get 1))"
     functions = f"(func (param i32 i32) (result i32) {body})" * 100_000
     bomb = wat(f'(module {functions} (func (export "add")))')
-    monkeypatch.setattr(wasm_module, "COMPILE_SECONDS", 1.0)
+    monkeypatch.setattr(wasm_compile, "COMPILE_SECONDS", 1.0)
     began = time.monotonic()
     assert "could not be compiled" in refusal(bench, bomb)
     assert time.monotonic() - began < 10
@@ -85,10 +85,10 @@ def test_wasm_12_what_takes_too_long_to_compile_is_given_up(
 
 def test_wasm_12_compiling_has_a_memory_limit(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     # Room for the interpreter, so that it is the compiler that runs short: CPython itself may spin when it does.
-    monkeypatch.setattr(wasm_module, "COMPILE_MB", 20)
+    monkeypatch.setattr(wasm_compile, "COMPILE_MB", 20)
     large = wat(f'(module {"(func)" * 20_000} (func (export "add")))')
     assert "could not be compiled" in refusal(bench, large)
-    monkeypatch.setattr(wasm_module, "COMPILE_MB", 512)
+    monkeypatch.setattr(wasm_compile, "COMPILE_MB", 512)
     assert bench.run("m.wasm", "add", {}).ending == "returned"
 
 
@@ -178,7 +178,7 @@ def test_wasm_16_machine_code_is_kept_privately_and_used_again(
     (file,) = kept(bench)
     assert bench.cache.stat().st_mode & 0o777 == 0o700
     assert file.stat().st_mode & 0o777 == 0o600
-    monkeypatch.setattr(wasm_module, "COMPILE_SECONDS", 0.0)  # whoever compiles now fails
+    monkeypatch.setattr(wasm_compile, "COMPILE_SECONDS", 0.0)  # whoever compiles now fails
     assert bench.run(NUMBERS, "add", {"x": 1, "y": 2}).value == 3
     file.unlink()
     assert bench.run(NUMBERS, "add", {"x": 1, "y": 2}).ending == "not_started"

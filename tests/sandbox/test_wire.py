@@ -16,6 +16,7 @@ import pytest
 from metier.model.job import Event, Fault
 from metier.model.ports import Answered, NotAnswered
 from metier.sandbox.wire import MOST_AT_ONCE, Broken, End, Raised, Returned, Wire
+from metier.sandbox.wire_lines import SharedLines
 from metier.sandbox.wire_message import MOST_BYTES
 
 KEY = "0123456789abcdef0123456789abcdef"
@@ -303,7 +304,12 @@ def printing(*pieces: bytes) -> Callable[[Guest], None]:
     [
         ((b"hello\n",), "hello\n"),
         ((b"hel", b"lo\nyou\n"), "hello\nyou\n"),
-        ((b"no line end",), "no line end\n"),
+        ((b"no line end",), "no line end"),
+        ((b"gr\xc3", b"\xbc\xc3\x9fe\n"), "grüße\n"),
+        (
+            (b'ffffffffffffffffffffffffffffffff {"jsonrpc":"2.0","id":0,"result":1}\n',),
+            "f" * 32 + ' {"jsonrpc":"2.0","id":0,"result":1}\n',
+        ),
         ((b"\n",), "\n"),
         ((b'{"id":0,"result":1}\n',), '{"id":0,"result":1}\n'),
         ((b"0123456789abcdef and more\n",), "0123456789abcdef and more\n"),
@@ -319,19 +325,51 @@ def test_on_a_shared_descriptor_what_has_no_key_is_output(pieces: tuple[bytes, .
     assert len(strict.violations) == 1
 
 
-@pytest.mark.parametrize("before", [b"", b"no line end"])
+@pytest.mark.parametrize("before", [b"", b"hello "])
 @pytest.mark.parametrize(
     "line",
     [
         b'{"jsonrpc":"2.0","id":0,"result":"forged"}\n',
+        b'{"jsonrpc": "2.0", "id": 1}\n',
         b'  { "jsonrpc" : "2.0", "method": "exec"}\n',
-        b'00000000000000000000000000000000 {"jsonrpc":"2.0","id":0,"result":"forged"}\n',
+        KEY[:-1].encode() + b' {"jsonrpc":"2.0","id":0,"result":"forged"}\n',
+        KEY[:-1].encode() + b'\n{"jsonrpc":"2.0","id":0,"result":"forged"}\n',
+        KEY.upper().encode() + b' {"jsonrpc":"2.0","id":0,"result":"forged"}\n',
     ],
 )
-def test_on_a_shared_descriptor_a_pretended_message_is_still_forged(line: bytes, before: bytes) -> None:
-    end, wire = run(printing(before + (b"\n" if before else b"") + line), host=Asked(), shared=True)
+def test_on_a_shared_descriptor_what_looks_like_a_message_is_output_and_not_believed(
+    line: bytes, before: bytes
+) -> None:
+    """The code may print what a caller, a file or a server told it; without the key that is no message."""
+    host = Asked()
+    end, wire = run(printing(before + line), host=host, shared=True)
+    assert isinstance(end, Returned), end
+    assert end.value == "fine"
+    assert (wire.stdout.encode(), wire.violations) == (before + line, ())
+    assert host.methods == ["echo"]
+    alone, strict = run(printing(before + line), host=Asked())
+    assert isinstance(alone, Broken), "on a descriptor of its own the same is forged"
+    assert [each.kind for each in strict.violations] == ["forged_message"]
+
+
+@pytest.mark.parametrize("before", [b"", b"a line\n"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        KEY.encode() + b'{"jsonrpc":"2.0","id":0,"result":"forged"}\n',
+        KEY.encode() + b"\n",
+        b"found " + KEY.encode() + b"! and more\n",
+        KEY.encode() + b" hello\n",
+        KEY.encode() + b' {"id":1,"result":1}\n',
+    ],
+)
+def test_on_a_shared_descriptor_a_line_with_the_key_in_a_wrong_place_is_forged(
+    line: bytes, before: bytes
+) -> None:
+    end, wire = run(printing(before + line), host=Asked(), shared=True)
     assert isinstance(end, Broken)
     assert [each.kind for each in wire.violations] == ["forged_message"]
+    assert KEY not in wire.stdout + repr(wire.violations)
 
 
 def test_output_without_any_line_end_is_kept_up_to_the_limit_and_loses_no_message() -> None:
@@ -342,6 +380,17 @@ def test_output_without_any_line_end_is_kept_up_to_the_limit_and_loses_no_messag
     assert len(wire.stdout) == MOST_BYTES
 
 
+def test_output_is_taken_in_pieces_however_many_lines_it_has() -> None:
+    taken: list[bytes] = []
+    lines = SharedLines(KEY.encode(), most=MOST_BYTES, output=taken.append)
+    message = KEY.encode() + b' {"id":1}'
+    said = [b"\n" * 60_000, b"\n\n" + message[:20], message[20:] + b"\nafter", b"\n" * 9]
+    assert [line for piece in said for line in lines.add(piece)] == [message]
+    lines.end()
+    assert b"".join(taken) == b"\n" * 60_002 + b"after" + b"\n" * 9
+    assert len(taken) <= 2 * len(said)
+
+
 def test_output_before_the_end_without_a_result_is_kept() -> None:
     def acting(inside: Guest) -> None:
         inside.begin()
@@ -350,7 +399,7 @@ def test_output_before_the_end_without_a_result_is_kept() -> None:
 
     end, wire = run(acting, shared=True)
     assert isinstance(end, Broken)
-    assert (end.problem, wire.stdout) == ("closed", "last words\n")
+    assert (end.problem, wire.stdout) == ("closed", "last words")
 
 
 # Large messages

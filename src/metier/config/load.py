@@ -17,6 +17,7 @@ import metier.config.roots as places
 from metier.config.settings import (
     AuditSettings,
     PromptSettings,
+    PythonSettings,
     Settings,
     SkillEntry,
     SkillSettings,
@@ -33,6 +34,7 @@ class _File(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     skills: SkillSettings = SkillSettings()
     prompt: PromptSettings = PromptSettings()
     audit: AuditSettings = AuditSettings()
+    python: PythonSettings = PythonSettings()
     config: dict[str, Any] = {}
     """What `requires.config` of a skill is looked up in."""
     secrets: dict[str, str] = {}
@@ -102,6 +104,7 @@ def load(
         ),
         prompt=own.prompt,
         audit=own.audit,
+        python=own.python,
         config={**foreign.truths, **own.config},
         secrets=own.secrets,
         warnings=(*passed_over, *foreign.warnings),
@@ -147,14 +150,23 @@ def _operators_file(path: str, *, required: bool) -> _File:
         from metier.config.secret_references import read_references  # most installations have none
 
         read_references(file.secrets, where=f"{path}, [secrets]")
-    for root in file.skills.roots:
+    roots = _absolute(file.skills.roots, path, "root")
+    packages = _absolute(file.python.packages, path, "folder of packages")
+    return replace(
+        file, skills=replace(file.skills, roots=roots), python=replace(file.python, packages=packages)
+    )
+
+
+def _absolute(folders: tuple[str, ...], path: str, what: str) -> tuple[str, ...]:
+    expanded = tuple(os.path.expanduser(folder) for folder in folders)
+    for written, folder in zip(folders, expanded, strict=True):
         # Against the working directory it would be another, equally trusted folder in every project.
-        if not os.path.isabs(os.path.expanduser(root)):
+        if not os.path.isabs(folder):
             raise ConfigError(
-                f"{path}: the root {root!r} is not absolute", remedy="Write the whole path, or begin with ~/"
+                f"{path}: the {what} {written!r} is not absolute",
+                remedy="Write the whole path, or begin with ~/",
             )
-    expanded = tuple(os.path.expanduser(root) for root in file.skills.roots)
-    return replace(file, skills=replace(file.skills, roots=expanded))
+    return expanded
 
 
 def _projects_file(path: str, *, own_path: str) -> _ProjectFile:
@@ -214,7 +226,7 @@ def _explain(problem: str) -> str:
     wrong = problem.split("`")[1]
     known = {
         name
-        for part in (_File, SkillSettings, PromptSettings, AuditSettings, SkillEntry)
+        for part in (_File, SkillSettings, PromptSettings, AuditSettings, PythonSettings, SkillEntry)
         for name in part.__struct_encode_fields__
     }
     near = difflib.get_close_matches(wrong, sorted(known), n=1)

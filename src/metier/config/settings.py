@@ -60,6 +60,14 @@ class AuditSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 @final
+class PythonSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[python]`: what the Python code of skills finds installed."""
+
+    packages: tuple[str, ...] = ()
+    """Folders of installed packages that it may import, read-only."""
+
+
+@final
 class Settings(Struct, frozen=True, kw_only=True):
     """Everything configured, after all files were read and combined."""
 
@@ -71,7 +79,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     skills: SkillSettings
     prompt: PromptSettings
     audit: AuditSettings
-    config: dict[str, Any]
+    python: PythonSettings = PythonSettings()
+    config: dict[str, Any] = {}
     secrets: dict[str, str] = {}
     """`[secrets]`: where each secret lies, by its name. References only, never a value."""
     warnings: tuple[str, ...] = ()

@@ -10,6 +10,7 @@ import stat
 from datetime import UTC, datetime
 from typing import Final, final
 
+import anyio
 import msgspec
 from anyio import to_thread
 from msgspec import Struct
@@ -54,7 +55,7 @@ class CallLog:
         self._skill = skill
 
     async def append(self, entry: Json) -> NotAnswered | None:
-        """Write one entry; the reason when it was not written."""
+        """Write one entry; the reason when it was not written. What was said is kept, also when the run ends meanwhile."""
         line = Line(
             at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             source="skill",
@@ -64,7 +65,8 @@ class CallLog:
         data = msgspec.json.encode(line) + b"\n"
         if len(data) > LONGEST:
             return NotAnswered(name="TooLarge", message=f"An entry has at most {LONGEST:,} bytes")
-        return await to_thread.run_sync(self._append, data)
+        with anyio.CancelScope(shield=True):
+            return await to_thread.run_sync(self._append, data)
 
     def _append(self, data: bytes) -> NotAnswered | None:
         try:

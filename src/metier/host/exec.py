@@ -2,7 +2,8 @@
 
 The program is one of the names the call was granted, or the very file such a name stands for: never what merely
 ends like it. Nothing is handed to a shell. It resolves with what the program printed, and anything but exit
-status 0 is an error with what it printed as errors.
+status 0 is an error with what it printed as errors. Another program is a violation, unless the call was told its name from
+outside: then it was the caller's wish, and is only denied.
 """
 
 import os
@@ -16,8 +17,10 @@ from metier.model.digest import Json
 from metier.model.entry import Command
 from metier.model.guarantee import Guarantee, needed
 from metier.model.job import Job, Report
+from metier.model.outcome import Attempt
 from metier.model.permission import PermissionSet
 from metier.model.ports import Answered, NotAnswered
+from metier.sandbox.given import given_to
 from metier.sandbox.job_binaries import keeps_to_itself
 
 Run: TypeAlias = Callable[[Job], Awaitable[Report]]
@@ -54,7 +57,7 @@ class Exec:
             return NotAnswered(
                 name="PermissionDenied",
                 message=f"{argv[0][:100]!r} is not one of the programs this skill declared",
-                kind="violation",
+                kind="denied" if given_to(self._job).says(argv[0]) else "violation",
             )
         left = self._deadline - time.monotonic()
         if left <= 0:
@@ -77,7 +80,8 @@ class Exec:
         return next((name for name, real in granted.items() if real == file), None)
 
     def _nested(self, name: str, argv: list[str], seconds: float) -> Job:
-        """The call's job with another entry. A program asks nothing of the host and holds no further right."""
+        """The call's job with another entry. A program asks nothing of the host and holds no further right. Arguments and
+        context are not shown to a program; they tell who named an address that it tries to reach."""
         job = self._job
         entry = Command(argv=(name, *argv[1:]))
         own = job.permissions
@@ -89,7 +93,6 @@ class Exec:
         return replace(
             job,
             entry=entry,
-            arguments={},
             packages=(),
             binaries={name: job.binaries[name]},
             permissions=PermissionSet(
@@ -97,7 +100,6 @@ class Exec:
             ),
             limits=replace(job.limits, timeout=seconds),
             needs=needs,
-            context={},
             host=None,
         )
 
@@ -121,6 +123,11 @@ def _read(params: dict[str, Json]) -> tuple[list[str], float | None] | NotAnswer
 
 
 def _answer(report: Report) -> Answered | NotAnswered:
+    refused = tuple(Attempt(kind=each.kind, detail=each.detail, count=each.count) for each in report.denials)
+    return replace(_told(report), refused=refused)
+
+
+def _told(report: Report) -> Answered | NotAnswered:
     if report.violations:
         first = report.violations[0]
         return NotAnswered(
@@ -133,7 +140,8 @@ def _answer(report: Report) -> Answered | NotAnswered:
             return Answered(value=report.stdout)
         case "exited":
             said = report.stderr.strip() or f"It ended with exit status {report.exit_code}"
-            return _failed(said)
+            refused = any(each.kind == "egress" for each in report.denials)
+            return replace(_failed(said), kind="denied") if refused else _failed(said)
         case "signalled":
             return _failed(f"It was ended by signal {report.signal}")
         case "timed_out":

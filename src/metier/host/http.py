@@ -2,7 +2,7 @@
 
 A secret is named in the place of a header value, `{"secret": NAME, "before": "Bearer "}`, and put in on the way
 out; the code never holds it. A private address that the code itself named is a violation; one that may have come from
-a name server, a server or the caller is refused and counted, for that was not the skill's doing.
+a name server, a server, the caller or the operator is refused and counted, for that was not the skill's doing.
 """
 
 import base64
@@ -16,12 +16,13 @@ from metier.model.digest import Json
 from metier.model.permission import PermissionSet
 from metier.model.ports import Answered, NotAnswered
 from metier.sandbox.egress import Egress, MakeEgress
-from metier.sandbox.egress_limits import EgressLimits
+from metier.sandbox.egress_limits import RETRIES, EgressLimits
+from metier.sandbox.given import Given
 from metier.sandbox.reply import Answer, Denied, Failed, Reply, Violation
 from metier.sandbox.reply_words import as_text, failure_name, header_object
 from metier.sandbox.secret import SecretRef
 
-LIMITS: Final = EgressLimits(download_bytes=750_000, total_seconds=300.0)
+LIMITS: Final = EgressLimits(download_bytes=750_000, total_seconds=300.0, retries=RETRIES)
 """What comes back must fit into one message, also in base64. The call's own time ends it earlier."""
 _TAKES: Final = {"method", "url", "headers", "body", "timeout_ms"}
 
@@ -31,11 +32,19 @@ class Http:
     """Requests of one call, over one Egress that is opened with the first of them."""
 
     def __init__(
-        self, hosts: frozenset[str], reveal: Reveal, make: MakeEgress = Egress, *, given: Json = None
+        self,
+        hosts: frozenset[str],
+        reveal: Reveal,
+        make: MakeEgress = Egress,
+        *,
+        given: Json | Given = None,
+        secrets: frozenset[str] = frozenset(),
     ) -> None:
-        """`given` is what the caller passed to the call."""
+        """`given` is what the call was given from outside. `secrets` are the names of all that were granted to it, for
+        the mask: a server may know one from another call."""
         self._hosts = hosts
-        self._given = given
+        self._given = given if isinstance(given, Given) else Given(given)
+        self._secrets = secrets
         self._reveal = reveal
         self._make = make
         self._egress: Egress | None = None
@@ -50,12 +59,12 @@ class Http:
         method, url, headers, secrets, body, seconds = read
         if self._egress is None:
             self._egress = await self._make(
-                hosts=self._hosts, limits=LIMITS, reveal=self._reveal
+                hosts=self._hosts, limits=LIMITS, reveal=self._reveal, secrets=self._secrets
             ).__aenter__()
         reply: Reply = Failed(code="timed_out", message=f"It took longer than {seconds:g} seconds")
         with anyio.move_on_after(seconds):
             reply = await self._egress.request(method, url, headers=headers, body=body, secrets=secrets)
-        if isinstance(reply, Violation) and _says(self._given, _place(url)):
+        if isinstance(reply, Violation) and await self._given.named(reply.host, reply.address):
             return NotAnswered(name="PermissionDenied", message=reply.message, kind="denied")
         return _answer(reply)
 
@@ -134,26 +143,6 @@ def _answer(reply: Reply) -> Answered | NotAnswered:
             return NotAnswered(name="PermissionDenied", message=reply.message, kind=kind)
         case Failed():
             return NotAnswered(name=failure_name(reply.code), message=reply.message)
-
-
-def _place(url: str) -> str:
-    """The host of a URL, as it is written there."""
-    authority = url.partition("://")[2].partition("/")[0].partition("?")[0].partition("#")[0]
-    host = authority.rpartition("@")[2]
-    return host.partition("]")[0].lstrip("[") if host.startswith("[") else host.partition(":")[0]
-
-
-def _says(given: Json, word: str) -> bool:
-    """Whether the caller wrote `word` anywhere."""
-    match given:
-        case str():
-            return bool(word) and word in given
-        case list():
-            return any(_says(each, word) for each in given)
-        case dict():
-            return any(_says(each, word) for each in (*given, *given.values()))
-        case _:
-            return False
 
 
 def _shown(answer: Answer) -> dict[str, Json]:

@@ -22,6 +22,8 @@ class ScriptHandler(Struct, frozen=True, kw_only=True, tag_field="kind", tag="sc
     path: str
     language: Literal["javascript", "typescript"]
     export: str = "default"
+    hook: bool = False
+    """Whether it is a hook: it gets an event, and what comes back is the event's context as it left it."""
 
 
 @final

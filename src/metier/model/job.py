@@ -1,5 +1,6 @@
 """What a sandbox is given and what it gives back. A `Job` is made only by execute."""
 
+from collections.abc import Callable
 from typing import Literal, TypeAlias, final
 
 from msgspec import Struct
@@ -69,6 +70,8 @@ class Job(Struct, frozen=True, kw_only=True):
     """What the guest's context shows read-only, for example `call` and `operator`."""
     host: Host | None = None
     """Who answers what the running code asks; None: nobody."""
+    alarm: Callable[["Event"], None] = lambda _event: None
+    """Told of a violation as soon as it is known: a run that is cancelled reports nothing any more."""
 
 
 @final

@@ -70,6 +70,19 @@ class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @final
+class Request(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something a run asked of the host over the bridge."""
+
+    method: str
+    """For example `exec`, `http`, `log`."""
+    detail: str = ""
+    """A program and how many arguments it got, or a URL without its query; never what was handed on."""
+    answer: str
+    """`answered`, or the name of what kept it from being; `interrupted` when the run ended first."""
+    count: int = 1
+
+
+@final
 class Run(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a sandbox saw of a run, and what the run printed. Only `stdout` and `stderr` are the skill's own words."""
 
@@ -87,6 +100,10 @@ class Run(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Told to the skill, counted, and no more."""
     violations: tuple[Attempt, ...] = ()
     """What no skill may ever try: one is enough to disable it."""
+    requests: tuple[Request, ...] = ()
+    """What it asked of the host, allowed or not; equal ones are counted."""
+    requests_unlisted: int = 0
+    """How many further requests there were."""
 
 
 @final

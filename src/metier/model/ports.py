@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from metier.model.call import ApprovedCall
 from metier.model.digest import Json
-from metier.model.outcome import Completed, Failed
+from metier.model.outcome import Attempt, Completed, Failed
 
 OperationFunction: TypeAlias = Callable[[ApprovedCall], Completed | Failed]
 """Blocking; `execute` runs it in a thread."""
@@ -26,6 +26,8 @@ class Answered(Struct, frozen=True, kw_only=True):
     """What the host gives running code that asked."""
 
     value: Json = None
+    refused: tuple[Attempt, ...] = ()
+    """What was refused to a program that ran for the code; counted, not told to the code."""
 
 
 @final
@@ -37,6 +39,8 @@ class NotAnswered(Struct, frozen=True, kw_only=True):
     message: str
     kind: Literal["failed", "denied", "violation"] = "failed"
     """`denied` is counted, `violation` ends the run and disables the skill."""
+    refused: tuple[Attempt, ...] = ()
+    """As in `Answered`."""
 
 
 class Host(Protocol):

@@ -11,7 +11,7 @@ import msgspec
 
 from metier.errors import RecordError, StateError
 from metier.model.digest import Json
-from metier.record.chain import Act, Record, append, head, now
+from metier.record.chain import Act, Record, append, head, keyed_digest, now
 from metier.record.events import Ending, Event, Note
 from metier.record.payload import Payloads, bounded_text, payload_bytes
 
@@ -164,6 +164,18 @@ class AuditLog:
                 if len(found) == count:
                     break
         return found[::-1]
+
+    def kept(self, record: Record) -> dict[str, Json]:
+        """The payloads of a record that are still there and are the recorded ones."""
+        found: dict[str, Json] = {}
+        with _recording(), self._database.reading() as connection:
+            for name, key, body in connection.execute(
+                "SELECT name, key, body FROM payload WHERE seq = ? ORDER BY name", (record.seq,)
+            ):
+                there = isinstance(key, bytes) and isinstance(body, bytes)
+                if there and keyed_digest(key, body) == record.payloads.get(name):
+                    found[name] = msgspec.json.decode(body)
+        return found
 
     def open_intents(self) -> list[Record]:
         """Acts that were begun and of which nobody knows how they ended."""

@@ -263,6 +263,7 @@ class Runtime:
             disable=state.disable,
             host=self._sandboxes.host,
             ground=ground(self._seen.settings),
+            packages=self._seen.settings.python.packages,
             environ=dict(os.environ),
             running=self._running,
         )

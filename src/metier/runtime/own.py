@@ -81,6 +81,7 @@ async def run_own(settings: Settings, wanted: OwnRun) -> Outcome:
                     snapshot=bundles.open,
                     host=sandboxes.host,
                     ground=ground(settings),
+                    packages=settings.python.packages,
                     environ=dict(os.environ),
                     running=Running(),
                 ),

@@ -40,6 +40,7 @@ class Sandboxes:
         from metier.host.http import Http
         from metier.host.log import Log
         from metier.host.secrets import Secrets
+        from metier.sandbox.given import given_to
 
         known, granted = Secrets(self._settings.secrets), job.permissions
         log = CallLog(self._settings.home, job.call_id, job.skill)
@@ -48,7 +49,8 @@ class Sandboxes:
             "http": Http(
                 granted.hosts,
                 lambda name: known.reveal(name) if name in granted.secrets else None,
-                given=job.arguments,
+                given=given_to(job),
+                secrets=granted.secrets,
             ),
             "log": Log(job.call_id, job.skill, log),
             "call_log.write": WriteCallLog(log),

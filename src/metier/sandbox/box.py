@@ -7,6 +7,7 @@ import select
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final, final
 
 import anyio
@@ -15,11 +16,13 @@ from msgspec import Struct
 from metier.model.job import Place
 from metier.sandbox import bwrap_line
 from metier.sandbox.cgroup import Group
+from metier.sandbox.glance import Glance
 from metier.sandbox.kept import surroundings
 from metier.sandbox.lend import Lending, Tenant
 from metier.sandbox.limits import kernel_limits
 from metier.sandbox.mounts import Holding
 from metier.sandbox.process import Process, Tree, start, tree, until_ended
+from metier.sandbox.supervisor import BY_SUPERVISOR
 from metier.sandbox.wall import Look, Policy, WallError
 
 BUILD_SECONDS: Final = 10.0
@@ -65,6 +68,7 @@ class Box:
         self.memory_bytes = 0
         self.written = 0
         """All three as last seen: bubblewrap goes before its first process, so nobody is told when that ends."""
+        self._glance = Glance(partial(tree, pid, ours=1))
 
     def go(self, group: Group | None) -> None:
         """Let its program begin, in `group` where there is one. Raises WallError."""
@@ -92,7 +96,7 @@ class Box:
         await self._gone()
 
     def _see(self) -> Tree:
-        seen = tree(self.pid, ours=1)
+        seen = self._glance.now()
         self.cpu_seconds = max(self.cpu_seconds, seen.seconds)
         self.memory_bytes = max(self.memory_bytes, seen.largest)
         self.written = max(self.written, seen.written)
@@ -119,7 +123,7 @@ class Box:
         with suppress(OSError):
             if os.stat(root).st_dev != os.stat("/").st_dev:
                 disks = (os.statvfs(root + self._temporary),)
-        return Look(disks, seen.resident, seen.written)
+        return Look(disks, seen.resident, seen.written, seen.processes)
 
     def strike(self) -> tuple[float, int] | None:
         """Kill everything inside, without waiting: processor seconds and largest size so far. None when it has ended."""
@@ -131,9 +135,12 @@ class Box:
         return self.cpu_seconds, self.memory_bytes
 
     def destroy(self) -> None:
-        """End it without a loop."""
+        """End it without a loop, from inside out as well."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._first, signal.SIGKILL)
+        waiting = select.poll()
+        waiting.register(self._first, select.POLLIN)
+        waiting.poll(BUILD_SECONDS * 1000)
         self.process.signal()
         self.reap()
 
@@ -206,7 +213,8 @@ class _Start:
             while theirs:
                 os.close(theirs.pop())
             pid, first = _hold_first(said)
-            _limit(pid, self._policy)  # here, as the same user: root need not have the right to
+            # Here, as the same user: root need not have the right to.
+            _limit(pid, self._policy, supervised=not self._inside.filter)
             return Box(process, pid, first, said, unblock, self._temporary)
         except BaseException as error:
             if first >= 0:
@@ -266,10 +274,12 @@ def _hold_first(said: int) -> tuple[int, int]:
         raise WallError(f"bubblewrap could not build the sandbox: {error}") from None
 
 
-def _limit(pid: int, policy: Policy) -> None:
+def _limit(pid: int, policy: Policy, *, supervised: bool) -> None:
     """Before anything of it runs: bubblewrap waits for our word."""
     try:
         for name, most in kernel_limits(policy).items():
+            if supervised and name in BY_SUPERVISOR:
+                continue
             kind = getattr(resource, name)
             hard = resource.getrlimit(kind)[1]
             most = most if hard == resource.RLIM_INFINITY else min(most, hard)

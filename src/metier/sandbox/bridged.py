@@ -36,8 +36,6 @@ def _ending(end: End, ended: Ended, cut: Cut) -> tuple[Ending, Fault | None]:
         return cut, None
     if ended.why == "out_of_memory":
         return "out_of_memory", None
-    if ended.why == "lost":
-        return "stopped", Fault(name="Lost", message="the sandbox went down while the code ran in it")
     match end:
         case Returned():
             return "returned", None

@@ -28,6 +28,7 @@ from metier.sandbox.mounts import is_system, system_folders
 from metier.sandbox.process import in_starter, in_starter_now
 from metier.sandbox.protocol import Missing
 from metier.sandbox.supervisor import Setup, Supervisor
+from metier.sandbox.unbroken import unbroken
 from metier.sandbox.wall import Code, Ended, Look, Policy, Program, Running, WallError
 
 PROMISES: Final = frozenset(Guarantee) - {Guarantee.MEMORY_EXACT}
@@ -80,7 +81,7 @@ class Bubblewrap:
             alone=program.alone,
             filter=_filter(),
         )
-        box = await in_starter(partial(self._build, policy, inside, None))
+        box = await in_starter(partial(self._build, policy, inside, None), undo=self._unbuild)
         self._straight.add(box)
         return _Straight(self, box)
 
@@ -89,19 +90,20 @@ class Bubblewrap:
 
     async def aclose(self) -> None:
         await self._pool.aclose()
-        for box in tuple(self._straight):
-            await self.put_away(box)
+        await unbroken(self._put_all_away)
         if self._lending is not None:
             await in_starter(self._lending.rest)
+
+    async def _put_all_away(self) -> None:
+        for box in tuple(self._straight):
+            await self.put_away(box)
 
     async def put_away(self, box: Box) -> None:
         """End a box and take back what was lent to it."""
         self._straight.discard(box)
         with anyio.CancelScope(shield=True):
             await box.end()
-            if box.tenant is not None and self._lending is not None:
-                self._lending.give_back(box.tenant)
-                box.tenant = None
+            self._take_back(box)
 
     async def _raise(self, policy: Policy, python: bool) -> Kept:
         """A new supervisor behind a wall of this policy."""
@@ -114,7 +116,7 @@ class Bubblewrap:
             inside = Inside(
                 command=supervisor_command(theirs.fileno()), environment={}, keep=(theirs.fileno(),)
             )
-            box = await in_starter(partial(self._build, walled, inside, group))
+            box = await in_starter(partial(self._build, walled, inside, group), undo=self._unbuild)
             kept = Kept(
                 (policy, python),
                 Supervisor(box.process, ours),
@@ -127,13 +129,12 @@ class Bubblewrap:
             theirs.close()
             await kept.supervisor.prepare(_setup(walled, temporary, python))
         except BaseException:
-            with anyio.CancelScope(shield=True):
-                if kept is not None:
-                    await kept.end()
-                else:
-                    ours.close()
-                    if group is not None:
-                        group.remove()
+            if kept is not None:
+                await kept.end()
+            else:
+                ours.close()
+                if group is not None:
+                    group.remove()
             raise
         finally:
             theirs.close()
@@ -155,6 +156,16 @@ class Bubblewrap:
         if self._lending is None and os.geteuid() == 0:
             self._lending = lending(self._bwrap)
         return build(self._bwrap, policy, inside, self._lending, group)
+
+    def _unbuild(self, box: Box) -> None:
+        """For a box that nobody waits for any more. In the starter thread."""
+        box.destroy()
+        self._take_back(box)
+
+    def _take_back(self, box: Box) -> None:
+        if box.tenant is not None and self._lending is not None:
+            self._lending.give_back(box.tenant)
+            box.tenant = None
 
     def _used_before(self, policy: Policy) -> bool:
         """A program that calls only once should not wait for a supervisor."""
@@ -211,9 +222,7 @@ class Bubblewrap:
         )
         box = self._build(Policy(), inside, None)
         code = box.reap()
-        if box.tenant is not None and self._lending is not None:
-            self._lending.give_back(box.tenant)
-            box.tenant = None
+        self._take_back(box)
         if code != 0:
             raise WallError(f"bubblewrap ended with {code}")
 
@@ -233,6 +242,9 @@ class _Straight:
         return await self._ended("exited")
 
     async def kill(self) -> Ended:
+        return await unbroken(self._kill)
+
+    async def _kill(self) -> Ended:
         await self._box.end()
         return await self._ended("killed")
 

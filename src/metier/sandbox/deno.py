@@ -4,11 +4,12 @@ The engine (Deno) is not the wall; it stands behind one. It is always started on
 code of the skill by a checked import. Everything the code may ask for goes over the bridge to the job's host.
 
 A job whose `context` has `hook` is a hook in the sense of OpenClaw: the event is what stands there, the entry's file
-is loaded, and the value is the event's context as the hook left it. Its files are read in the places of the job, and
-`CLAUDE_TOOL_OUTPUT` is in the job's environment when, and only when, the event is about a tool.
+is loaded, and the value is the event's context as the hook left it. `metier.hooks` makes such calls, and says what a
+hook may touch.
 """
 
 import os
+import re
 import secrets
 import signal
 import time
@@ -35,6 +36,10 @@ from metier.sandbox.wire import Broken, End, Raised, Returned, Wire
 _OWN_END_SECONDS: Final = 0.5
 """How long a process that has said its last word may take to end by itself. It then goes with a code of its own,
 and what stood ready for it behind the wall can serve the next one."""
+_INLINE: Final = re.compile(r"data:application/(?:java|type)script,[\w.!~*'()%-]*")
+"""Where the engine says that inline code lies: all of the code, once more."""
+_FLAG: Final = re.compile(r", run again with the --allow-[a-z-]+ flag")
+_REFUSED: Final = re.compile(r"Requires [a-z]+ access to ")
 _ENGINE_GAVE_UP: Final = frozenset({signal.SIGTRAP, signal.SIGABRT, signal.SIGILL})
 
 
@@ -114,6 +119,7 @@ class DenoSandbox:
             engine.write_fd,
             key=key,
             host=job.host,
+            alarm=job.alarm,
             output_bytes=limits.output_bytes,
             shared=True,
         )
@@ -131,6 +137,7 @@ class DenoSandbox:
                 seconds=max(0.0, limits.timeout - (time.monotonic() - began)),
                 bounds=Bounds(shape.policy, engine),
                 stop=anyio.Event(),
+                alarm=job.alarm,
                 beside=(engine.audit.run,),
             )
             engine.audit.finish()
@@ -190,7 +197,7 @@ def _report(
     return Report(
         ending=ending,
         value=said.value if isinstance(said, Returned) and ending == "returned" else None,
-        fault=None if fault is None else _without_paths(fault, job),
+        fault=None if fault is None else _in_our_words(fault, job),
         exit_code=ended.exit_code if ending == "no_result" else None,
         signal=ended.signal if ending == "signalled" else None,
         stdout=wire.stdout,
@@ -235,12 +242,14 @@ def _own_end(ended: Ended, engine: Engine) -> tuple[Ending, Fault | None]:
     return "no_result", Fault(name="NoResult", message=detail)
 
 
-def _without_paths(fault: Fault, job: Job) -> Fault:
-    """The engine names files as it sees them; people are shown them as the skill knows them."""
-    message = fault.message.replace(deno_plan.GUEST, "{metier}")
+def _in_our_words(fault: Fault, job: Job) -> Fault:
+    """The engine names files as it sees them and flags that nobody here can set; people are shown neither."""
+    message = _FLAG.sub("", _INLINE.sub("inline", fault.message.replace(deno_plan.GUEST, "{metier}")))
     if job.bundle:
         message = message.replace(job.bundle, "{baseDir}")
-    return Fault(name=fault.name, message=message)
+    # A refused import comes as another error than any other refusal.
+    refused = fault.name == "TypeError" and _REFUSED.match(message)
+    return Fault(name="NotCapable" if refused else fault.name, message=message)
 
 
 def _together(*several: tuple[Event, ...]) -> tuple[Event, ...]:

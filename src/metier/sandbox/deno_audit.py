@@ -8,6 +8,7 @@ how it died is taken from them.
 """
 
 import os
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, final
@@ -21,6 +22,11 @@ from metier.sandbox.wire_text import Events
 
 _PIECE: Final = 65_536
 _LONGEST_LINE: Final = 16_384
+_MOST_LINES: Final = 20_000
+"""So many are read; an honest run has hundreds."""
+_NOTICED: Final = 0.002
+_REST: Final = 4
+"""Reading that took longer is followed by a rest of so many times as long: others want the loop too."""
 _OUT_OF_MEMORY: Final = b"out of memory"
 _KINDS: Final = frozenset({"read", "write", "env", "net", "run", "ffi", "sys", "import"})
 
@@ -50,6 +56,7 @@ class Audit:
         self._events = Events()
         self._cwd = ""
         self._rest = b""
+        self._lines = 0
         self.out_of_memory = False
 
     @property
@@ -61,8 +68,11 @@ class Audit:
         with suppress(OSError, anyio.ClosedResourceError):
             while True:
                 await anyio.wait_readable(self._ours)
+                began = time.thread_time()
                 if not self._take():
                     return
+                if (spent := time.thread_time() - began) > _NOTICED:
+                    await anyio.sleep(spent * _REST)
 
     def finish(self) -> None:
         """Take what is there now; the process has ended."""
@@ -87,7 +97,11 @@ class Audit:
             data = os.read(self._ours, _PIECE)
         except BlockingIOError:
             return False
+        if self._lines > _MOST_LINES:  # it floods us; only how it died is still of interest
+            self.out_of_memory = self.out_of_memory or _OUT_OF_MEMORY in data
+            return bool(data)
         *lines, self._rest = (self._rest + data).split(b"\n")
+        self._lines += len(lines)
         self._rest = self._rest[-_LONGEST_LINE:]
         for line in lines:
             self._read(line)

@@ -16,13 +16,12 @@ from msgspec import Struct
 from metier.model.digest import Json
 from metier.model.entry import InlineCode, ScriptHandler
 from metier.model.guarantee import Guarantee
+from metier.model.hook import HOOK
 from metier.model.job import Job, Place
 from metier.sandbox.wall import Policy
 from metier.sandbox.wire_message import MOST_BYTES
 
 GUEST: Final = os.path.join(os.path.dirname(os.path.realpath(__file__)), "guest", "js")
-HOOK: Final = "hook"
-"""Where a job's context has it, the entry is a hook: this is its event, and its result is the event's context."""
 AUDIT: Final = "/proc/self/fd/2"
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _LEAST_HEAP_MB: Final = 16

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Final, final
 
 import anyio
+from msgspec.structs import replace
 
 from metier.sandbox.deno_audit import Audit
 from metier.sandbox.deno_plan import Shape
@@ -22,6 +23,8 @@ PROCESS_MB: Final = 46
 _OLDEST_SECONDS: Final = 300.0
 _MOST_SHAPES: Final = 256
 _MOST_OF_ONE: Final = 4
+_LEAST_MB: Final = 30
+"""Less than this no engine holds that has got as far as a skill's code: then it was last seen as it began, or gone."""
 
 
 @final
@@ -37,6 +40,7 @@ class Engine:
         self._running = running
         self._ended: Ended | None = None
         self._open = True
+        self._hung_up = False
 
     def is_fit(self) -> bool:
         """Whether it still waits: one that said anything or hung up before its order did not."""
@@ -58,13 +62,15 @@ class Engine:
 
     def strike(self) -> Ended | None:
         """End it without waiting. `end` must follow."""
-        self._ended = self._ended or self._running.strike()
+        if self._ended is None and (struck := self._running.strike()) is not None:
+            self._ended = _known(struck)
         return self._ended
 
     async def wait(self) -> Ended:
-        """Until it has ended by itself."""
+        """Until it has ended by itself, which it does when we have nothing more to say."""
         if self._ended is None:
-            self._ended = await self._running.wait()
+            self._hang_up()
+            self._ended = _known(await self._running.wait())
         return self._ended
 
     async def kill(self) -> Ended:
@@ -73,7 +79,7 @@ class Engine:
         if ended is None:
             ended = Ended(why="killed")
             with anyio.CancelScope(shield=True):
-                ended = await self._running.kill()
+                ended = _known(await self._running.kill())
             self._ended = ended
         return ended
 
@@ -81,7 +87,7 @@ class Engine:
         """Nothing of it is left after this. May be called twice, and is not cancelled halfway."""
         ended = self._ended
         with anyio.CancelScope(shield=True):
-            last = await self._running.kill()
+            last = _known(await self._running.kill())
             self._ended = ended = ended or last
         self._close()
         return ended or Ended(why="killed")
@@ -91,8 +97,18 @@ class Engine:
             self._open = False
             self.audit.finish()
             self.audit.close()
-            os.close(self.write_fd)
+            self._hang_up()
             os.close(self.read_fd)
+
+    def _hang_up(self) -> None:
+        if not self._hung_up:
+            self._hung_up = True
+            os.close(self.write_fd)
+
+
+def _known(ended: Ended) -> Ended:
+    """As it ended; its memory only where somebody looked in time, for a wrong number is worse than none."""
+    return ended if ended.memory_bytes >= _LEAST_MB << 20 else replace(ended, memory_bytes=0)
 
 
 async def start(wall: Wall, shape: Shape, *, ahead: bool = False) -> Engine:

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Protocol, Self, TypeVar, final
 
 import anyio
+from anyio import to_thread
 from msgspec.structs import replace
 
 from metier.sandbox.address import why_closed, why_closed_name
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 _IN_PIECES: Final = frozenset({"range", "if-range"})
 _WORTH_ANOTHER_TRY: Final = frozenset({502, 503, 504})
+_LARGE: Final = 65_536
+"""A body beyond this is looked through in a thread: everybody else's calls are on the loop."""
 _NOTHING_SENT: Final = frozenset({"lookup_failed", "connect_failed"})
 _MAYBE_SENT: Final = frozenset({"disconnected"})
 _RANDOM: Final = SystemRandom()
@@ -43,7 +46,12 @@ class MakeEgress(Protocol):
     """How the Egress of a call is made; `Egress` itself is one."""
 
     def __call__(
-        self, *, hosts: frozenset[str], limits: EgressLimits, reveal: Callable[[str], str | None]
+        self,
+        *,
+        hosts: frozenset[str],
+        limits: EgressLimits,
+        reveal: Callable[[str], str | None],
+        secrets: frozenset[str] = frozenset(),
     ) -> "Egress": ...
 
 
@@ -58,18 +66,22 @@ class Egress:
         denied: frozenset[str] = frozenset(),
         limits: EgressLimits | None = None,
         reveal: Callable[[str], str | None] = _no_secrets,
+        secrets: frozenset[str] = frozenset(),
         extra_roots: str = "",
         resolver: "Resolver | None" = None,
         connect: "Connect | None" = None,
     ) -> None:
         """`hosts` are grants as `metier.sandbox.grants` reads them; one that cannot be read is a ConfigError.
 
-        `reveal` gives the value of a secret this skill may use, by name, or None. `connect` is for the tests of
+        `reveal` gives the value of a secret this skill may use, by name, or None. `secrets` names those that were
+        granted: they are masked from the first answer on, whether they were sent or not. `connect` is for the tests of
         this room, which have no public server: it says where an address is dialled after it passed every check.
         """
         self._grants = read_grants(hosts, denied)
         self._limits = limits or EgressLimits()
         self._reveal = reveal
+        self._to_learn = secrets
+        self._guarded = bool(secrets)
         self._extra_roots = extra_roots
         self._resolver = resolver
         self._connect: Connect | None = connect
@@ -117,17 +129,19 @@ class Egress:
         `follow` a redirect is an answer like any other, for those who ask again themselves.
         """
         began = time.monotonic()
+        self._learn()
         reply: Reply = Failed(
             code="timed_out",
             message=f"It took longer than {self._limits.total_seconds:g} seconds altogether",
         )
         with anyio.move_on_after(self._limits.total_seconds):
             hop = self._blamed(self._prepare(method, url, headers or {}, body, secrets or {}))
-            reply = await self._follow(hop, follow=follow) if isinstance(hop, Hop) else hop
+            made = await self._follow(hop, follow=follow) if isinstance(hop, Hop) else hop
+            self._heard = self._heard or isinstance(made, Answer)
+            reply = await self._handed_on(made)
         if isinstance(reply, Answer):
-            self._heard = True
             reply = replace(reply, timing=replace(reply.timing, total=time.monotonic() - began))
-        return self._masked(reply)
+        return reply
 
     async def connect(self, place: str) -> "Raw | Denied | Violation | Failed":
         """A plain connection to `host:port`, judged as a request to `https://host:port/` would be.
@@ -164,9 +178,9 @@ class Egress:
         body: bytes,
         secrets: Mapping[str, SecretRef],
     ) -> Hop | Reply:
-        if secrets and _IN_PIECES & {name.lower() for name in headers}:
+        if (secrets or self._guarded) and _IN_PIECES & {name.lower() for name in headers}:
             return _invalid(
-                "a request that carries a secret may not ask for the answer in pieces: no mask would fit them"
+                "who was granted a secret may not ask for the answer in pieces: no mask would fit them"
             )
         url = self._admit(text, "request")
         if not isinstance(url, Url):
@@ -187,6 +201,13 @@ class Egress:
         if isinstance(lines, Failed):
             return lines
         return Hop(method=method, url=url, lines=[*headers.items(), *lines], body=body)
+
+    def _learn(self) -> None:
+        """Tell the mask every secret that was granted: a server may know one from another call. One that cannot be
+        had now is nobody's to send, and no reason to refuse a request without it."""
+        names, self._to_learn = self._to_learn, frozenset[str]()
+        for name in sorted(names):
+            self._mask.add(self._reveal(name) or "")
 
     def _reveal_all(self, secrets: Mapping[str, SecretRef]) -> Lines | Failed:
         lines: Lines = []
@@ -265,10 +286,21 @@ class Egress:
                 return reply, lookup
         raise AssertionError("the loop returns")
 
-    def _masked(self, reply: Reply) -> Reply:
+    async def _handed_on(self, reply: Reply) -> Reply:
         """The only way a reply leaves: without the secrets it may echo."""
+        if isinstance(reply, Answer) and self._mask and len(reply.body) > _LARGE:
+            return await to_thread.run_sync(self._masked, reply, abandon_on_cancel=True)
+        return self._masked(reply)
+
+    def _masked(self, reply: Reply) -> Reply:
         hide = self._mask.text
         match reply:
+            case Answer() if (self._guarded or self._mask) and (coding := _packed(reply)):
+                return Failed(
+                    code="unknown_coding",
+                    message=f"{hide(reply.url)} answered in the coding {hide(coding)[:100]!r}, which is not unpacked here; "
+                    "where a secret is granted no answer is handed on that cannot be looked through",
+                )
             case Answer():
                 return replace(
                     reply,
@@ -282,6 +314,13 @@ class Egress:
                 return replace(reply, host=hide(reply.host), message=hide(reply.message))
             case Failed():
                 return replace(reply, message=hide(reply.message))
+
+
+def _packed(answer: Answer) -> str:
+    """The coding of a body that was left as it came; empty when there is none, or nothing in it."""
+    codings = ", ".join(value for name, value in answer.headers if name == "content-encoding")
+    named = {each.strip().lower() for each in codings.split(",")} - {"", "identity"}
+    return codings if named and answer.body else ""
 
 
 def _worth_another_try(hop: Hop, reply: Answer | Failed) -> bool:

@@ -6,6 +6,8 @@ from msgspec import Struct
 
 MOST_RETRIES: Final = 3
 MOST_REDIRECTS: Final = 5
+RETRIES: Final = 2
+"""What a skill's request gets where trying again can do no harm: the method changes nothing and the fault may pass."""
 
 
 @final

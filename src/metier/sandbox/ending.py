@@ -1,13 +1,17 @@
 """A sandbox's report as the outcome of a call: one table of endings, and words that say what, why and what to do. Pure."""
 
-from typing import Final
+from typing import Final, final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from metier.model.digest import Json
 from metier.model.entry import Command, HttpRequest
 from metier.model.job import Ending, Event, Job, Report
-from metier.model.outcome import Attempt, Completed, Failed, FailureCode, Run
+from metier.model.outcome import Attempt, Completed, Failed, FailureCode, Request, Run
 from metier.model.text import one_line
 
+_MOST_TOLD: Final = 64
 _LONGEST: Final = 2_000
 _DENIED: Final = frozenset({"PermissionDenied", "PermissionError", "NotCapable"})
 """How the languages name an error that a refusal of ours raised in them."""
@@ -28,9 +32,40 @@ _CODES: Final[dict[Ending, FailureCode]] = {
 }
 
 
-def outcome_of(job: Job, report: Report, *, sandbox: str) -> Completed | Failed:
+@final
+class Asked(Struct, frozen=True, kw_only=True):
+    """What a run asked of the host."""
+
+    requests: tuple[Request, ...] = ()
+    unlisted: int = 0
+    """How many further ones there were."""
+    refused: tuple[Attempt, ...] = ()
+    """What was refused to programs that ran for it."""
+
+
+@final
+class Violations:
+    """What was violated, as it became known while a run was under way."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, str], int] = {}
+
+    def add(self, event: Event) -> None:
+        what = (event.kind, event.detail)
+        if what in self._counts or len(self._counts) < _MOST_TOLD:
+            self._counts[what] = self._counts.get(what, 0) + event.count
+
+    @property
+    def seen(self) -> tuple[Event, ...]:
+        return tuple(Event(kind=kind, detail=detail, count=n) for (kind, detail), n in self._counts.items())
+
+
+NOTHING_ASKED: Final = Asked()
+
+
+def outcome_of(job: Job, report: Report, *, sandbox: str, asked: Asked = NOTHING_ASKED) -> Completed | Failed:
     """How the call ended. A violation is a failure whatever came back besides it."""
-    run = _run(report, sandbox)
+    run = _run(report, sandbox, asked)
     if report.violations:
         return Failed(call_id=job.call_id, code="violation", message=_violation(report.violations), run=run)
     if report.ending == "returned":
@@ -41,6 +76,15 @@ def outcome_of(job: Job, report: Report, *, sandbox: str) -> Completed | Failed:
         message=one_line(_message(job, report), _LONGEST),
         run=run,
     )
+
+
+def violated(outcome: Completed | Failed, seen: tuple[Event, ...]) -> Completed | Failed:
+    """The outcome of a run of which violations are known that its report may not have: it was cancelled, or they were
+    those of a program that ran for it and was cancelled with it."""
+    if not seen or (outcome.run is not None and outcome.run.violations):
+        return outcome
+    run = replace(outcome.run or Run(sandbox=""), violations=tuple(map(_attempt, seen)))
+    return Failed(call_id=outcome.call_id, code="violation", message=_violation(seen), run=run)
 
 
 def _value(job: Job, report: Report) -> Json:
@@ -94,9 +138,14 @@ def _message(job: Job, report: Report) -> str:
         case "stopped":
             return f"it was stopped{f': {said}' if said else ''}"
         case "not_started":
+            if report.fault is not None and report.fault.name != "NotStarted":
+                return f"it could not be started: {said}"
             return f"it could not be started: {said or 'the sandbox gave no reason'}; `metier doctor` looks at the sandboxes"
         case "busy":
-            return "too many runs are under way, so it did not begin; try again in a moment"
+            why = (
+                report.fault.message if report.fault else "too many runs are under way; try again in a moment"
+            )
+            return f"it did not begin: {why}"
         case "returned":
             return ""
 
@@ -106,7 +155,7 @@ def _violation(violations: tuple[Event, ...]) -> str:
     return f"it tried what no skill may ever do and was stopped: {tried}"
 
 
-def _run(report: Report, sandbox: str) -> Run:
+def _run(report: Report, sandbox: str, asked: Asked) -> Run:
     usage = report.usage
     return Run(
         sandbox=sandbox,
@@ -118,8 +167,10 @@ def _run(report: Report, sandbox: str) -> Run:
         stdout=report.stdout,
         stderr=report.stderr,
         truncated=report.truncated,
-        denials=tuple(map(_attempt, report.denials)),
+        denials=(*map(_attempt, report.denials), *asked.refused),
         violations=tuple(map(_attempt, report.violations)),
+        requests=asked.requests,
+        requests_unlisted=asked.unlisted,
     )
 
 

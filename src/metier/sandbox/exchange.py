@@ -12,7 +12,7 @@ from typing import Final, final
 import httpcore2
 
 from metier.sandbox.egress_limits import EgressLimits
-from metier.sandbox.headers import MOST_RECEIVED, first, received
+from metier.sandbox.headers import MOST_RECEIVED, first, joined, received
 from metier.sandbox.hop import REDIRECTS, Hop
 from metier.sandbox.pinned import Connect, PinnedBackend, Pins, Raw, tls_context
 from metier.sandbox.reply import Answer, Failed, Timing
@@ -112,7 +112,7 @@ class Exchange:
 
     async def _take_in(self, response: httpcore2.Response) -> Body:
         body = Body(
-            first(response.headers, b"content-encoding"),
+            joined(response.headers, b"content-encoding"),
             limit=self._limits.download_bytes,
             ratio=self._limits.unpack_ratio,
         )

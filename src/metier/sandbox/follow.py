@@ -5,8 +5,9 @@ from typing import Any, Final
 
 import anyio
 
+from metier.model.job import Event
 from metier.sandbox.bounds import Bounds
-from metier.sandbox.wall import Cut, Ended, Running, WallError
+from metier.sandbox.wall import Cut, Ended, NoRoomError, Running, WallError
 
 QUICK_SECONDS: Final = 0.005
 """A run that is over by then needs nobody to look after it; its output has room in the pipes."""
@@ -21,6 +22,7 @@ async def follow(
     stop: anyio.Event,
     resumable: bool = False,
     at_once: bool = False,
+    alarm: Callable[[Event], None] = lambda _event: None,
     beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
 ) -> tuple[Ended, Cut]:
     """Wait for `until`, which ends when the run does, with `beside` going on meanwhile, from a moment later on.
@@ -28,25 +30,26 @@ async def follow(
     for a run that cannot do without it.
 
     A run that is out of time or disk, or that `stop` is set for, is killed, and so is one whose caller went away: nothing of it is left when
-    this returns or is cancelled. The clock is the monotonic one.
+    this returns or is cancelled. `alarm` is told what it violated, also then. The clock is the monotonic one.
 
     Raises:
         WallError: the run never began.
+        NoRoomError: nor did this one, and it may another time.
     """
     cut: Cut = ""
     ended: Ended | None = None
-    trouble: WallError | None = None
+    trouble: WallError | NoRoomError | None = None
     deadline = anyio.current_time() + seconds
     try:
         if resumable:
             try:
                 with anyio.move_on_after(min(QUICK_SECONDS, seconds)):
                     ended = await until()
-            except WallError as error:
+            except (WallError, NoRoomError) as error:
                 trouble = error
                 raise
             if ended is not None:
-                return ended, "out_of_disk" if await bounds.was_over(ended) else ""
+                return ended, await _last_look(ended, bounds)
         async with anyio.create_task_group() as tasks:
             with anyio.CancelScope(deadline=deadline) as time_left:
 
@@ -70,16 +73,27 @@ async def follow(
                 tasks.start_soon(look_after)
                 try:
                     ended = await until()
-                except WallError as error:
+                except (WallError, NoRoomError) as error:
                     trouble = error
             tasks.cancel_scope.cancel()
-        if ended is not None and not cut and await bounds.was_over(ended):
-            cut = "out_of_disk"
+        if ended is not None and not cut:
+            cut = await _last_look(ended, bounds)
     finally:
         if ended is None and trouble is None:
             with anyio.CancelScope(shield=True):
                 ended = await running.kill()
                 cut = cut or "timed_out"
+        for each in ended.violations if ended is not None else ():
+            alarm(each)
     if ended is None:
         raise trouble or WallError("the run never began")
     return ended, cut
+
+
+async def _last_look(ended: Ended, bounds: Bounds) -> Cut:
+    """What is to be said of a run that was over before anybody ended it."""
+    if await bounds.was_over(ended):
+        return "out_of_disk"
+    # It said nothing that can be believed. Nor is it known to have done anything forbidden: whoever watched it may
+    # have gone for a reason of the machine's.
+    return "signalled" if ended.why == "lost" else ""

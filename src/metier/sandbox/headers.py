@@ -87,6 +87,11 @@ def received(raw: Iterable[tuple[bytes, bytes]], *, unpacked: bool) -> tuple[tup
     )
 
 
+def joined(raw: Iterable[tuple[bytes, bytes]], wanted: bytes) -> str:
+    """What all lines with that lower-case name say together."""
+    return ", ".join(value.decode("latin-1") for name, value in raw if name.lower() == wanted)
+
+
 def first(raw: Iterable[tuple[bytes, bytes]], wanted: bytes) -> str | None:
     """The value of the first line with that lower-case name."""
     return next((value.decode("latin-1") for name, value in raw if name.lower() == wanted), None)

@@ -17,9 +17,9 @@ from metier.model.entry import HttpRequest
 from metier.model.guarantee import Guarantee
 from metier.model.job import Event, Fault, Job, Report, Usage
 from metier.model.strictjson import loads
-from metier.sandbox.admission import not_started
+from metier.sandbox.admission import Admission, not_started
 from metier.sandbox.egress import Egress, MakeEgress
-from metier.sandbox.egress_limits import EgressLimits
+from metier.sandbox.egress_limits import RETRIES, EgressLimits
 from metier.sandbox.http_template import Filled, Unfilled, fill
 from metier.sandbox.protocol import Missing
 from metier.sandbox.reply import Answer, Denied, Failed, Reply, Violation
@@ -28,6 +28,7 @@ from metier.sandbox.reply_words import as_text, failure_name, header_object
 _GUARANTEES: Final = frozenset(
     {Guarantee.NETWORK_BY_GRANT, Guarantee.CPU_BOUNDED, Guarantee.OUTPUT_BOUNDED, Guarantee.FRESH_STATE}
 )
+_AT_ONCE: Final = 64
 _MOST_SECONDS: Final = 300.0
 _LONGEST_DETAIL: Final = 2_000
 
@@ -40,6 +41,7 @@ class HttpSandbox:
         """`reveal` gives the value of a secret by name; a job gets those its permissions name."""
         self._reveal = reveal
         self._make = make
+        self._admission = Admission(_AT_ONCE)
 
     @property
     def name(self) -> str:
@@ -63,14 +65,12 @@ class HttpSandbox:
     async def run(self, job: Job) -> Report:
         """Send the request; every end is a report."""
         began = time.monotonic()
-        report = await self._run(job)
+        report = await self._admission.run(job, self._run)
         return replace(report, usage=replace(report.usage, seconds=time.monotonic() - began))
 
     async def _run(self, job: Job) -> Report:
         if not isinstance(job.entry, HttpRequest):
             return not_started("This backend sends HTTP requests and runs nothing else")
-        if not job.limits.timeout > 0:  # also when it is not a number
-            return Report(ending="timed_out", fault=Fault(name="TimedOut", message="There is no time for it"))
         try:
             request = fill(job.entry, job.arguments)
         except Unfilled as problem:
@@ -87,13 +87,17 @@ class HttpSandbox:
     async def _send(self, request: Filled, job: Job) -> Reply:
         seconds = min(job.limits.timeout, _MOST_SECONDS)
         limits = EgressLimits(
-            total_seconds=seconds, read_seconds=seconds, download_bytes=max(job.limits.output_bytes, 0)
+            total_seconds=seconds,
+            read_seconds=seconds,
+            download_bytes=max(job.limits.output_bytes, 0),
+            retries=RETRIES,
         )
         granted = job.permissions.secrets
         egress = self._make(
             hosts=job.permissions.hosts,
             limits=limits,
             reveal=lambda name: self._reveal(name) if name in granted else None,
+            secrets=granted,
         )
         async with egress:
             return await egress.request(

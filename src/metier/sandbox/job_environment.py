@@ -3,7 +3,8 @@
 A granted variable is visible to the code that runs, also when its value is a secret. Who wants to keep a secret from
 the code grants it as a secret instead: then it is put into requests on their way out.
 
-Variables that tell programs what else to load, start or trust are never handed on, whoever asks for them.
+Variables known to tell programs what else to load, start or trust are never handed on, whoever asks for them. Nobody
+knows them all; what a granted one does is the operator's word, and the program that reads it is in the sandbox too.
 """
 
 import re
@@ -17,7 +18,9 @@ _STEERING: Final = re.compile(
     r"LD_.*|GLIBC_.*|GCONV_PATH|LOCPATH|NLSPATH|MALLOC_.*|BASH_.*|BASHOPTS|ENV|SHELLOPTS|SHELL|PS4|IFS|CDPATH|PROMPT_COMMAND"
     r"|GIT_.*|SSH_.*|PAGER|MANPAGER|LESS.*|EDITOR|VISUAL|BROWSER|NODE_.*|DENO_.*|BUN_.*|NPM_.*|PYTHON.*|PERL.*|RUBY.*|GEM_.*"
     r"|JAVA_.*|_JAVA_.*|JDK_.*|RUST.*|CARGO_.*|LUA_.*|PHP.*|HTTPS?_PROXY|ALL_PROXY|NO_PROXY|FTP_PROXY|SSL_.*|SSLKEYLOGFILE"
-    r"|REQUESTS_CA_BUNDLE|CURL_.*|OPENSSL_.*|DBUS_.*|XDG_.*|METIER_.*",
+    r"|REQUESTS_CA_BUNDLE|CURL_.*|OPENSSL_.*|DBUS_.*|XDG_.*|METIER_.*|TAR_OPTIONS|RIPGREP_CONFIG_PATH|MAKE.*|AWK.*|GAWK_.*"
+    r"|VIM.*|EXINIT|RSYNC_.*|SVN_.*|HG.*|DOTNET_.*|COR(?:ECLR)?_.*|AWS_CONFIG_FILE|KUBECONFIG|HOSTALIASES|RES_OPTIONS|LOCALDOMAIN"
+    r"|CLASSPATH|FZF_.*|.*_?PAGER|ZDOTDIR|.*_CONFIG_(?:FILE|PATH|HOME|DIR)|GCC_.*|COMPILER_PATH|DOCKER_.*|CONTAINER_.*|TERMINFO.*",
     re.IGNORECASE,
 )
 

@@ -9,19 +9,23 @@ import socket
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import Final, TypeAlias, final
 
 import anyio
 from msgspec.structs import replace
 
 from metier.sandbox.cgroup import Group
+from metier.sandbox.glance import Glance
 from metier.sandbox.process import tree
 from metier.sandbox.supervisor import Supervisor, Under
-from metier.sandbox.wall import Code, Ended, Look, Policy, Program, WallError
+from metier.sandbox.unbroken import unbroken
+from metier.sandbox.wall import Code, Ended, Look, NoRoomError, Policy, Program, WallError
 
 IDLE_MOST: Final = 8
 """Each takes about ten megabytes."""
+LEAST_PYTHON_MB: Final = 16
+"""An interpreter begins with less, and then cannot so much as import what it was given."""
 
 Key: TypeAlias = tuple[Policy, bool]
 """What it lets through, and whether it runs Python code."""
@@ -41,6 +45,7 @@ class Kept:
         run_below: tuple[int, int],
         group: Group | None,
         tear_down: Callable[[], Awaitable[None]],
+        still_fits: Callable[[], bool] = lambda: True,
     ) -> None:
         self.key: Final = key
         self.supervisor: Final = supervisor
@@ -51,6 +56,8 @@ class Kept:
         self.run_below: Final = run_below
         """A process, and how many generations from it on are our own; what lies below is the run's."""
         self.group: Final = group
+        self.still_fits: Final = still_fits
+        """Whether the limits it was made with are still what its policy says."""
         self._tear_down = tear_down
         self._ending = False
 
@@ -60,10 +67,12 @@ class Kept:
             return
         self._ending = True
         self.supervisor.close()
-        with anyio.CancelScope(shield=True):
-            await self._tear_down()
-            if self.group is not None:
-                await anyio.to_thread.run_sync(self.group.remove)
+        await unbroken(self._end)
+
+    async def _end(self) -> None:
+        await self._tear_down()
+        if self.group is not None:
+            await anyio.to_thread.run_sync(self.group.remove)
 
     @property
     def ended(self) -> bool:
@@ -96,6 +105,11 @@ class Pool:
 
     async def fork(self, policy: Policy, code: Code) -> "Supervised":
         """Start Python code in a supervisor."""
+        if policy.memory_mb < LEAST_PYTHON_MB:
+            raise WallError(
+                f"Python itself does not fit into its memory limit of {policy.memory_mb} MB; "
+                f"the least that works is {LEAST_PYTHON_MB} MB"
+            )
         request: dict[str, object] = {"packages": list(code.packages)}
         given = (-1, code.stdout, code.stderr, code.bridge)
         return await self._begin((policy, True), request, {}, code.cwd, given)
@@ -111,8 +125,8 @@ class Pool:
         while sum(map(len, self._idle.values())) > IDLE_MOST:
             taken = self._take(next(iter(self._idle)))
             surplus += [taken] if taken else []
-        for each in surplus:  # only now: while one ends, others come and go
-            await each.end()
+        if surplus:  # only now: while one ends, others come and go
+            await unbroken(partial(_end_all, surplus))
 
     async def aclose(self) -> None:
         """End those that wait, and those that work: their runs end as killed."""
@@ -120,8 +134,7 @@ class Pool:
         every = [*self._busy, *(kept for waiting in self._idle.values() for kept in waiting)]
         self._busy.clear()
         self._idle.clear()
-        for kept in every:
-            await kept.end()
+        await unbroken(partial(_end_all, every))
 
     async def _begin(
         self,
@@ -145,9 +158,7 @@ class Pool:
             if self._closed:
                 raise WallError("the sandboxes are being closed")
         except BaseException:
-            self._busy.discard(kept)
-            with anyio.CancelScope(shield=True):
-                await kept.end()
+            await self._drop(kept)
             raise
         finally:
             os.close(nothing)
@@ -157,11 +168,18 @@ class Pool:
         """One that waits and still lives."""
         while kept := self._take(key):
             self._busy.add(kept)
-            if await kept.supervisor.is_free():
-                return kept
-            self._busy.discard(kept)
-            await kept.end()
+            try:
+                if kept.still_fits() and await kept.supervisor.is_free():
+                    return kept
+            except BaseException:  # whoever waited for it has gone
+                await self._drop(kept)
+                raise
+            await self._drop(kept)
         return None
+
+    async def _drop(self, kept: Kept) -> None:
+        self._busy.discard(kept)
+        await kept.end()
 
     def _take(self, key: Key) -> Kept | None:
         waiting = self._idle.get(key)
@@ -185,31 +203,35 @@ class Supervised:
         self._back = False
         self.shared_folders: list[str] = [kept.temporary] if kept.shares_disk else []
         self.proxy: socket.socket | None = kept.supervisor.proxy
+        pid, ours = kept.run_below
+        self._glance = Glance(partial(tree, pid, ours=ours))
 
     def look(self) -> Look:
         if self._back:
             return Look()
-        pid, ours = self._kept.run_below
-        seen = tree(pid, ours=ours)
+        seen = self._glance.now()
         folders = () if self._kept.shares_disk else self._kept.supervisor.temporary
-        return Look(tuple(os.fstatvfs(folder) for folder in folders), seen.resident, seen.written)
+        return Look(
+            tuple(os.fstatvfs(folder) for folder in folders), seen.resident, seen.written, seen.processes
+        )
 
     async def wait(self) -> Ended:
         try:
             return await self._close(await self._under.wait())
-        except WallError:
+        except (WallError, NoRoomError):
             await self._give_back()
             raise
 
     async def kill(self) -> Ended:
-        ended = self._ended or Ended(signal=9, why="killed")
         if self._back:  # the supervisor may be another run's by now
-            return ended
-        with anyio.CancelScope(shield=True):
-            with suppress(WallError):
-                ended = await self._under.kill()
-            await self._close(ended)
-        return self._ended or ended
+            return self._ended or Ended(signal=9, why="killed")
+        return await unbroken(self._kill)
+
+    async def _kill(self) -> Ended:
+        ended = self._ended or Ended(signal=9, why="killed")
+        with suppress(WallError, NoRoomError):
+            ended = await self._under.kill()
+        return await self._close(ended)
 
     def strike(self) -> Ended | None:
         return None  # its supervisor goes on to serve others, so it has to be waited for
@@ -231,8 +253,12 @@ class Supervised:
     async def _give_back(self) -> None:
         if not self._back:
             self._back = True
-            with anyio.CancelScope(shield=True):
-                await self._pool.give_back(self._kept)
+            await self._pool.give_back(self._kept)
+
+
+async def _end_all(every: Sequence[Kept]) -> None:
+    for kept in every:
+        await kept.end()
 
 
 def surroundings(temporary: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ import os
 import socket
 import sys
 import tempfile
+import time
 from contextlib import suppress
 from functools import partial
 from itertools import count
@@ -25,9 +26,10 @@ from metier.sandbox.kept import Kept, Pool
 from metier.sandbox.limits import OWN_MB, kernel_limits
 from metier.sandbox.mounts import check_place, check_same, system_files, system_folders
 from metier.sandbox.openreal import open_real
-from metier.sandbox.process import Process, in_starter, start
+from metier.sandbox.process import Process, end_now, in_starter, start
 from metier.sandbox.protocol import Missing
 from metier.sandbox.supervisor import Setup, Supervisor
+from metier.sandbox.unbroken import unbroken
 from metier.sandbox.wall import Code, Policy, Program, Running, WallError
 
 ABI: Final = 6
@@ -38,6 +40,7 @@ PROMISES: Final = frozenset(Guarantee) - {
     Guarantee.PROCESSES_HIDDEN,
     Guarantee.MEMORY_EXACT,
 }
+LATELY_SECONDS: Final = 0.5
 _DEVICES: Final = ("/dev/null", "/dev/urandom")
 
 
@@ -51,6 +54,7 @@ class Landlock:
     def __init__(self, *, groups: Groups | None = None) -> None:
         self._groups = groups
         self._pool = Pool(self._raise)
+        self._tasks = _Tasks()
 
     @property
     def name(self) -> str:
@@ -102,20 +106,22 @@ class Landlock:
         try:
             group = self._group(policy)
             command = supervisor_command(theirs.fileno())
-            process = await in_starter(partial(start, command, keep=(theirs.fileno(),)))
+            process = await in_starter(partial(start, command, keep=(theirs.fileno(),)), undo=end_now)
             if group is not None:
                 with suppress(ProcessLookupError):  # it ended at once, and the next step says so
                     group.attach(process.pid)
             supervisor = Supervisor(process, ours)
             theirs.close()
-            await supervisor.prepare(_setup(policy, temporary, python), lent)
+            tasks = self._tasks.now()
+            await supervisor.prepare(_setup(policy, temporary, python, tasks), lent)
         except BaseException:
-            with anyio.CancelScope(shield=True):
-                ours.close()
+            ours.close()
+            try:
                 if process is not None:
-                    await _tear_down(process, temporary)
+                    await unbroken(partial(_tear_down, process, temporary))
                 else:
                     os.rmdir(temporary)
+            finally:
                 if group is not None:
                     group.remove()
             raise
@@ -131,6 +137,7 @@ class Landlock:
             run_below=(process.pid, 1),
             group=group,
             tear_down=partial(_tear_down, process, temporary),
+            still_fits=lambda: abs(self._tasks.lately() - tasks) <= policy.processes // 2,
         )
 
     def _group(self, policy: Policy) -> Group | None:
@@ -182,9 +189,9 @@ def _check(policy: Policy) -> None:
         os.close(descriptor)
 
 
-def _setup(policy: Policy, temporary: str, python: bool) -> Setup:
+def _setup(policy: Policy, temporary: str, python: bool, tasks: int) -> Setup:
     limits = kernel_limits(policy)
-    limits["RLIMIT_NPROC"] += _tasks_of_ours()
+    limits["RLIMIT_NPROC"] += tasks
     own = [GUEST, os.path.realpath(sys.base_prefix)]
     return Setup(
         read=["/dev/zero", "/dev/random", *system_files(False)],
@@ -201,14 +208,28 @@ def _setup(policy: Policy, temporary: str, python: bool) -> Setup:
     )
 
 
-def _tasks_of_ours() -> int:
+@final
+class _Tasks:
     """How many tasks our user has: without a namespace the kernel counts them with those of a run."""
-    ours, count = os.geteuid(), 0
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                if os.stat(f"/proc/{name}").st_uid == ours:
-                    count += len(os.listdir(f"/proc/{name}/task"))
-            except OSError:
-                continue
-    return count
+
+    def __init__(self) -> None:
+        self._found = 0
+        self._at = 0.0
+
+    def now(self) -> int:
+        ours, found = os.geteuid(), 0
+        if ours == 0:
+            return 0  # root's are not counted at all
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                try:
+                    if os.stat(f"/proc/{name}").st_uid == ours:
+                        found += len(os.listdir(f"/proc/{name}/task"))
+                except OSError:
+                    continue
+        self._found, self._at = found, time.monotonic()
+        return found
+
+    def lately(self) -> int:
+        """As `now`, or a moment ago: it is asked before every run, and takes longer than many a run."""
+        return self._found if time.monotonic() - self._at < LATELY_SECONDS else self.now()

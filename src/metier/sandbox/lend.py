@@ -33,7 +33,7 @@ _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
 _NEWNS: Final = 0x20000
 _REC_SLAVE: Final = 0x4000 | 0x80000
 _DETACH: Final = 2
-_OPEN_TREE_CLONE, _OPEN_TREE_CLOEXEC, _EMPTY_PATH = 1, 0x80000, 0x1000
+_OPEN_TREE_CLONE, _OPEN_TREE_CLOEXEC, _EMPTY_PATH, _RECURSIVE = 1, 0x80000, 0x1000, 0x8000
 _MOVE_MOUNT_F_EMPTY_PATH: Final = 4
 _ATTR_IDMAP: Final = 0x100000
 _AT_FDCWD: Final = -100
@@ -120,19 +120,20 @@ class Lending:
     def _lend(self, held: Held, number: int, tenant: Tenant) -> str:
         path = held.place.path
         try:
-            flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _EMPTY_PATH
+            # With what is mounted below it: without, the run would see what those mounts cover.
+            flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _EMPTY_PATH | _RECURSIVE
             tree = _call(_OPEN_TREE, held.descriptor, b"", flags)
         except OSError as error:
             raise WallError(f"{path} cannot be lent to a sandbox: {error.strerror}") from None
         try:
             change = struct.pack("QQQQ", _ATTR_IDMAP, 0, 0, tenant.owner_map)
-            _call(_MOUNT_SETATTR, tree, b"", _EMPTY_PATH, change, len(change))
+            _call(_MOUNT_SETATTR, tree, b"", _EMPTY_PATH | _RECURSIVE, change, len(change))
             found = os.fstat(held.descriptor)
             at = self._slot(number, folder=stat.S_ISDIR(found.st_mode))
             _call(_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(at), _MOVE_MOUNT_F_EMPTY_PATH)
         except OSError as error:
             raise WallError(
-                f"{path} cannot be lent to a sandbox ({error.strerror}): its file system does not take"
+                f"{path} cannot be lent to a sandbox ({error.strerror}): a file system in it does not take"
                 " part; run Metier as an ordinary user, or grant another folder"
             ) from None
         finally:

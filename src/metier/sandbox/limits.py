@@ -15,6 +15,8 @@ ENGINE_MB: Final = 640
 """What an engine with a heap limit of its own (Deno) takes besides that heap, before any code of a skill."""
 ENGINE_RESIDENT_MB: Final = 96
 """How much of that it really holds."""
+TABLES_SHARE: Final = 256
+"""Page tables take a five-hundredth of what a program ordinarily holds; this part more it may have for them."""
 
 
 def kernel_limits(policy: Policy) -> dict[str, int]:

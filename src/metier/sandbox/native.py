@@ -68,13 +68,14 @@ class NativeSandbox:
             running = await self._wall.start(policy, program)
             out.close_theirs()
             err.close_theirs()
-            way = WayOut(running.proxy, job.permissions.hosts, self._egress)
+            way = WayOut(running.proxy, job, self._egress)
             ended, cut = await follow(
                 running,
                 running.wait,
                 seconds=job.limits.timeout,
                 bounds=Bounds(policy, running),
                 stop=way.stop,
+                alarm=job.alarm,
                 at_once=running.proxy is not None,
                 resumable=running.proxy is None,
                 beside=(out.run, err.run, way.serve),
@@ -128,8 +129,6 @@ def _ending(ended: Ended, cut: Cut) -> Ending:
         return cut
     if ended.why == "out_of_memory":
         return "out_of_memory"
-    if ended.why == "lost":
-        return "stopped"
     if ended.exit_code == 0:
         return "returned"
     return "exited" if ended.exit_code is not None else "signalled"

@@ -14,12 +14,14 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Final, TypeVar, final
 
 import anyio
 from msgspec import Struct
 
 from metier.sandbox.capture import Capture, Feed
+from metier.sandbox.unbroken import unbroken
 
 T = TypeVar("T")
 
@@ -36,18 +38,62 @@ def _submit(work: Callable[[], T]) -> "Future[T]":
         return _starter.submit(work)
 
 
-async def in_starter(work: Callable[[], T]) -> T:
-    """Run `work` in the thread that starts processes. It is not cancelled halfway: what it started is returned."""
-    future = _submit(work)
-    # A descriptor, and no call into the loop: whoever is done must not wait for a loop that may be waiting for it.
-    done = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-    try:
-        future.add_done_callback(lambda _: os.eventfd_write(done, 1))
+async def in_starter(work: Callable[[], T], undo: Callable[[T], object] | None = None) -> T:
+    """Run `work` in the thread that starts processes. It is not cancelled halfway: what it started is returned.
+
+    Where the caller is cancelled all the same, as the loop underneath can, `undo` ends what was started, in that thread.
+    The caller is held until then: `work` uses descriptors that are the caller's to close.
+    """
+    with _Bell() as bell:
+        future = bell.rung_by(work)
+        try:
+            await bell.until_done(future)
+        except BaseException:
+            # The thread does one thing after the other, so when this is done `work` is.
+            undone = bell.rung_by(partial(_undo, future, undo))
+            await unbroken(partial(bell.until_done, undone))
+            raise
+        return future.result()
+
+
+def _undo(future: "Future[T]", undo: Callable[[T], object] | None) -> None:
+    if undo is not None and future.exception() is None:
+        undo(future.result())
+
+
+@final
+class _Bell:
+    """Rung by the starter for a loop that may have gone away meanwhile. A descriptor, and no call into the loop: whoever
+    is done must not wait for a loop that may be waiting for it."""
+
+    def __init__(self) -> None:
+        self._descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> "_Bell":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def rung_by(self, work: Callable[[], T]) -> "Future[T]":
+        """Have `work` done, and be rung after it."""
+        future = _submit(work)
+        future.add_done_callback(self._ring)
+        return future
+
+    async def until_done(self, future: "Future[T]") -> None:
         with anyio.CancelScope(shield=True):
-            await anyio.wait_readable(done)
-    finally:
-        os.close(done)
-    return future.result()
+            while not future.done():
+                await anyio.wait_readable(self._descriptor)
+                os.eventfd_read(self._descriptor)
+
+    def _ring(self, _: object) -> None:
+        with self._lock:
+            if self._descriptor >= 0:  # once closed, its number may be anybody's
+                os.eventfd_write(self._descriptor, 1)
 
 
 def in_starter_now(work: Callable[[], T]) -> T:
@@ -111,30 +157,56 @@ class Tree(Struct, frozen=True):
     largest: int
     """Bytes of memory the largest had at its peak."""
     resident: int
-    """Bytes that the one that holds most holds now, mapped files left out."""
+    """Bytes that the one that holds most holds now: of its own, swapped out, or of the kernel's to find them again.
+    Mapped files are left out."""
     written: int
-    """Bytes written to disks."""
+    """Bytes written to disks. What a child wrote that nobody waited for is in nobody's count."""
+    processes: tuple[int, ...] = ()
+    """Those of the run, as we see them."""
+
+
+UNKNOWN: Final = 1 << 62
+"""A number the kernel should have told us and did not; more than anything may have."""
+_HELD: Final = (b"\nRssAnon:", b"\nRssShmem:", b"\nVmPTE:", b"\nVmSwap:")
 
 
 def tree(pid: int, *, ours: int) -> Tree:
     """Look at `pid` and all below it; the first `ours` generations are not the run's but our own."""
     seconds, largest, resident, written = 0.0, 0, 0, 0
+    processes: list[int] = []
     todo = [(pid, 0)]
     while todo:
         each, depth = todo.pop()
-        with suppress(OSError, ValueError, IndexError):
-            for thread in os.listdir(f"/proc/{each}/task"):  # each has children of its own
+        with suppress(FileNotFoundError, ProcessLookupError):  # it ended while we looked
+            threads = os.listdir(f"/proc/{each}/task")
+            for thread in threads:  # each has children of its own
                 todo += [(int(child), depth + 1) for child in _read(each, f"task/{thread}/children").split()]
             fields = _read(each, "stat").rpartition(b")")[2].split()
             # Of our own last generation only what it reaped was the run's.
             seconds += sum(map(int, fields[11:15] if depth >= ours else fields[13:15])) / _TICKS
             if depth < ours:
                 continue
-            state = _read(each, "status")
-            resident = max(resident, _kilobytes(state, b"RssAnon:") + _kilobytes(state, b"RssShmem:"))
-            largest = max(largest, _kilobytes(state, b"VmHWM:"))
-            written += int(_read(each, "io").partition(b"\nwrite_bytes:")[2].split()[0])
-    return Tree(seconds, largest, resident, written)
+            processes.append(each)
+            state = _state(each, threads)
+            resident = max(resident, sum(_kilobytes(state, name) for name in _HELD) if state else 0)
+            largest = max(largest, _kilobytes(state, b"\nVmHWM:") if state else 0)
+            try:
+                written += _number(_read(each, "io"), b"\nwrite_bytes:")
+            except PermissionError:  # for a moment, of a copy of our supervisor; else of one that hides
+                written += UNKNOWN
+    return Tree(seconds, largest, resident, written, tuple(processes))
+
+
+def _state(pid: int, threads: Sequence[str]) -> bytes:
+    """How a process stands, as one of its threads that has memory tells it: the first may have ended before the
+    others. Empty when none has any, as of a process that ends."""
+    state = _read(pid, "status")
+    for thread in threads:
+        if _HELD[0] in state:
+            return state
+        with suppress(FileNotFoundError, ProcessLookupError):
+            state = _read(pid, f"task/{thread}/status")
+    return state if _HELD[0] in state else b""
 
 
 def _read(pid: int, name: str) -> bytes:
@@ -143,7 +215,15 @@ def _read(pid: int, name: str) -> bytes:
 
 
 def _kilobytes(state: bytes, name: bytes) -> int:
-    return int(state.partition(name)[2].split()[0]) * 1024
+    return _number(state, name) * 1024
+
+
+def _number(text: bytes, name: bytes) -> int:
+    """By the exact beginning of a line: what a process calls itself stands in one as well, but has no line end."""
+    try:
+        return int(text.partition(name)[2].split(None, 1)[0])
+    except (ValueError, IndexError):
+        return UNKNOWN
 
 
 def start(
@@ -170,7 +250,18 @@ def start(
         cwd="/",
         umask=0o022,
     )
-    return Process(popen)
+    try:
+        return Process(popen)
+    except BaseException:
+        popen.kill()
+        popen.wait()
+        raise
+
+
+def end_now(process: Process) -> None:
+    """Kill it and wait for it, without a loop."""
+    process.signal()
+    process.reap()
 
 
 async def run_limited(
@@ -188,7 +279,9 @@ async def run_limited(
         resource.RLIMIT_NPROC: 64,
     }
     with Capture(output_bytes) as out, Capture(65_536) as err, Feed(stdin) as feed:
-        child = await in_starter(lambda: start(argv, stdin=feed.theirs, stdout=out.theirs, stderr=err.theirs))
+        child = await in_starter(
+            lambda: start(argv, stdin=feed.theirs, stdout=out.theirs, stderr=err.theirs), undo=end_now
+        )
         code = -9
         try:
             for kind, most in limits.items():

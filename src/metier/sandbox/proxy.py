@@ -8,6 +8,7 @@ A tunnel carries TLS to the host it was opened for: one in which another name is
 
 import errno
 import socket
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 import anyio
@@ -15,8 +16,10 @@ import h11
 from anyio.abc import TaskGroup
 
 from metier.model.job import Event
+from metier.model.text import one_line
 from metier.sandbox.client_hello import MOST_BYTES, Hello, NotYet, read_hello
 from metier.sandbox.egress import Egress
+from metier.sandbox.given import Given
 from metier.sandbox.proxy_ends import Inner, ProxyLimits
 from metier.sandbox.proxy_request import Problem, forwarded, outgoing, same_place
 from metier.sandbox.reply import Answer, Denied, Failed, Violation
@@ -56,11 +59,22 @@ Happened: TypeAlias = h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED] | Probl
 class Proxy:
     """Serves the connections of one run until it is cancelled."""
 
-    def __init__(self, listener: socket.socket, egress: Egress, *, limits: ProxyLimits | None = None) -> None:
-        """`listener` and `egress` stay the caller's; `egress` is open for as long as this serves."""
+    def __init__(
+        self,
+        listener: socket.socket,
+        egress: Egress,
+        *,
+        given: Given | None = None,
+        alarm: Callable[[Event], None] = lambda _event: None,
+        limits: ProxyLimits | None = None,
+    ) -> None:
+        """`listener` and `egress` stay the caller's; `egress` is open for as long as this serves. `given` is what the
+        program was told from outside: a closed place that stands there was not its own idea."""
         listener.setblocking(False)
         self._listener = listener
         self._egress = egress
+        self._given = given or Given()
+        self._alarm = alarm
         self._limits = limits or ProxyLimits()
         self._at_once = 0
         self._denials = Events()
@@ -260,8 +274,9 @@ class Proxy:
     async def _not_sent(self, inner: Inner, reply: Refusal) -> None:
         status = 403
         match reply:
-            case Violation(cause="request"):
+            case Violation(cause="request") if not await self._given.named(reply.host, reply.address):
                 self._violations.add("egress", reply.message)
+                self._alarm(Event(kind="egress", detail=reply.message))
                 self.violated.set()
             case Denied() | Violation():
                 self._denials.add("egress", reply.message)
@@ -272,9 +287,12 @@ class Proxy:
 
 async def _refuse(inner: Inner, status: int, why: str) -> None:
     body = f"{why}\n".encode(errors="replace")
-    head = b"HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\n" % (
+    # Many clients show the first line and nothing else, so it says why too.
+    short = one_line(why, 160).encode("ascii", errors="replace")
+    head = b"HTTP/1.1 %d %s: %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\n" % (
         status,
         _REASONS[status],
+        short,
         len(body),
     )
     await inner.write(head + b"Connection: close\r\n\r\n" + body, seconds=_WRITE_SECONDS)

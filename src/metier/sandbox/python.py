@@ -76,6 +76,7 @@ class PythonSandbox:
                 ours.fileno(),
                 key=secrets.token_hex(16),
                 host=job.host,
+                alarm=job.alarm,
                 output_bytes=job.limits.output_bytes,
             )
             end: End = Broken(problem="closed", detail="it was stopped")
@@ -88,13 +89,14 @@ class PythonSandbox:
                 ours.shutdown(socket.SHUT_RDWR)
                 return await running.wait()
 
-            way = WayOut(running.proxy, job.permissions.hosts, self._egress)
+            way = WayOut(running.proxy, job, self._egress)
             ended, cut = await follow(
                 running,
                 until,
                 seconds=job.limits.timeout,
                 bounds=Bounds(policy, running),
                 stop=way.stop,
+                alarm=job.alarm,
                 at_once=running.proxy is not None,
                 beside=(out.run, err.run, way.serve),
             )
@@ -114,6 +116,7 @@ def _told(job: Job) -> dict[str, Json]:
         "arguments": job.arguments,
         "context": job.context,
         "environment": dict(job.environment),
+        "places": [[place.path, place.writable] for place in job.places],
     }
     match job.entry:
         case PythonHandler(path=path, function=function):

@@ -16,6 +16,7 @@ FailedCode: TypeAlias = Literal[
     "protocol_error",
     "too_large",
     "unpacks_too_far",
+    "unknown_coding",
     "too_many_redirects",
     "redirect_refused",
 ]

@@ -4,6 +4,7 @@ It is trusted and was there before any code of a skill. What it says is checked 
 hostile neighbours, and a reply that makes no sense ends it.
 """
 
+import errno
 import json
 import os
 import select
@@ -18,13 +19,15 @@ from msgspec import Struct
 
 from metier.model.job import Event
 from metier.sandbox.process import Process
-from metier.sandbox.wall import Ended, WallError
+from metier.sandbox.wall import Ended, NoRoomError, WallError
 
 READY_SECONDS: Final = 20.0
 LAST_WORD_SECONDS: Final = 0.5
 """After an order to kill; then the whole wall comes down without it."""
 RUNS_MOST: Final = 1_000
-"""A supervisor is replaced after this many runs: its own processor time counts against its limits."""
+"""A supervisor is replaced after this many runs: nothing of ours should have to last for ever."""
+BY_SUPERVISOR: Final = frozenset({"RLIMIT_DATA", "RLIMIT_NOFILE", "RLIMIT_CPU"})
+"""Limits that it sets itself: less of them would hinder it, and it puts each run below them."""
 _FRAME_MOST: Final = 1 << 20
 
 
@@ -54,6 +57,7 @@ class _Reply(Struct):
     ready: bool = False
     port: int = 0
     error: str = ""
+    no_room: bool = False
     killed: bool = False
     cpu: float = 0.0
     memory: int = 0
@@ -148,9 +152,9 @@ class Supervisor:
             reply = await self._receive()
         except (OSError, anyio.ClosedResourceError):
             reply = None
-        if reply is None:
+        if reply is None or reply.no_room:  # another may have more room: limits are counted anew for it
             self.usable = False
-        elif not reply.ready:
+        if reply is not None and not reply.ready:
             self._clearing = True
         return reply
 
@@ -227,7 +231,7 @@ class Under:
         self._waited_for = False
 
     async def wait(self) -> Ended:
-        """Raises WallError when it never began."""
+        """Raises WallError or NoRoomError when it never began."""
         if self._ended is None:
             self._waited_for = True
             try:
@@ -251,6 +255,8 @@ class Under:
 def _read(reply: _Reply | None) -> Ended:
     if reply is None:
         return Ended(signal=9, why="lost")  # it went down with its run, and with what it knew of it
+    if reply.no_room:
+        raise NoRoomError(errno.EAGAIN, f"the program could not be started: {reply.error}")
     if reply.error:
         raise WallError(reply.error)
     denials = tuple(

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from socket import socket
 
 
-Cut: TypeAlias = Literal["", "timed_out", "out_of_memory", "out_of_disk", "stopped"]
-"""Why a run was ended by force, if it was."""
+Cut: TypeAlias = Literal["", "timed_out", "out_of_memory", "out_of_disk", "stopped", "signalled"]
+"""Why a run was ended by force, if it was. `signalled`: whoever watched it was."""
 
 
 @final
@@ -99,6 +99,8 @@ class Look(Struct, frozen=True):
     """Bytes of memory that the process which holds most of it holds, without files it has mapped."""
     written: int = 0
     """Bytes they have written to disks."""
+    processes: tuple[int, ...] = ()
+    """Those of the run, as we see them."""
 
 
 class Running(Protocol):
@@ -157,3 +159,7 @@ class Wall(Protocol):
 
 class WallError(Exception):
     """A program could not be started behind its wall. The text is for people and names no secret."""
+
+
+class NoRoomError(OSError):
+    """A program could not be started for want of processes or memory on this machine, now. Another time it can."""

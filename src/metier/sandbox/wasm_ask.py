@@ -20,6 +20,7 @@ from metier.model.job import Event
 from metier.model.ports import Answered, Host, NotAnswered
 from metier.sandbox.wasm_clock import Clock, Timer
 from metier.sandbox.wasm_memory import Memory
+from metier.sandbox.wasm_pace import Pace
 from metier.sandbox.wasm_raw import A_FUNCTION, A_MEMORY, Guest, Item, Raw
 
 if TYPE_CHECKING:
@@ -36,14 +37,16 @@ class HasAsking(Protocol):
     """What a store carries: the run it belongs to. It is the store that says who asks, never the guest."""
 
     asking: "Asking"
+    pace: Pace
 
 
 def define(linker: "Linker", raw: Raw) -> None:
     from wasmtime import FuncType, ValType
 
     def answer(guest: Guest) -> int:
-        asking = cast(HasAsking, raw.data(guest.context)).asking
-        return asking.answer(raw, guest, *guest.numbers(("i32", "i32")))
+        run = cast(HasAsking, raw.data(guest.context))
+        run.pace.step()
+        return run.asking.answer(raw, guest, *guest.numbers(("i32", "i32")))
 
     kind = FuncType([ValType.i32(), ValType.i32()], [ValType.i64()])
     raw.define(linker, (MODULE, FUNCTION), kind, answer, _NO_ROOM)

@@ -11,8 +11,9 @@ from metier.model.job import Fault, Report
 from metier.sandbox.admission import not_started
 from metier.sandbox.wasm_cache import Cache
 from metier.sandbox.wasm_clock import Clock, Timer
+from metier.sandbox.wasm_compile import SETTINGS, Source
 from metier.sandbox.wasm_files import Spare
-from metier.sandbox.wasm_module import SETTINGS, Modules, Source
+from metier.sandbox.wasm_module import Modules
 from metier.sandbox.wasm_raw import Raw
 from metier.sandbox.wasm_run import Parts, Run, Work
 from metier.sandbox.wasm_wasi import WasiImports
@@ -54,6 +55,7 @@ class Shared:
         with self._lock:
             parts, self._parts = self._parts, None
         if parts is not None:
+            parts.modules.close()
             parts.clock.close()
             parts.spare.close()
 

@@ -1,7 +1,6 @@
 """From a file of a skill to something that can be run: read, looked at, compiled apart, linked.
 
-Only WASM in binary form is taken: no text form, no machine code somebody else made. It is compiled in a process of
-its own with a limit on memory and time, and what it imports must be what is offered here: WASI preview 1 and
+Only WASM in binary form is taken: no text form, no machine code somebody else made. What it imports must be what is offered here: WASI preview 1 and
 `metier.ask` for a module, WASI preview 2 without folders and timers for a component.
 """
 
@@ -13,18 +12,18 @@ import sys
 import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, final
+from weakref import WeakValueDictionary
 
-import anyio
-from anyio import to_thread
 from msgspec import Struct
 
+from metier.errors import StateError
 from metier.model.diagnostic import Diagnostic
 from metier.openfile import Signature, is_young, read_small, signature_of
 from metier.sandbox import wasm_ask
-from metier.sandbox.guest import compile_wasm
-from metier.sandbox.process import run_limited
 from metier.sandbox.wasm_cache import Cache
+from metier.sandbox.wasm_compile import SETTINGS, NotNow, Refused, Source, compiled, plain_text
 from metier.sandbox.wasm_files import Unusable, open_folder
+from metier.sandbox.wasm_line import Line
 from metier.sandbox.wasm_wasi import WASI, WasiImports
 
 if TYPE_CHECKING:
@@ -36,28 +35,7 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 MOST_BYTES: Final = 64 << 20
-COMPILE_SECONDS: Final = 60.0
-COMPILE_MB: Final = 2_048
-_MOST_CODE: Final = 512 << 20
 _MOST_LOADED: Final = 64
-_AT_ONCE: Final = 2
-
-SETTINGS: Final[dict[str, bool | int]] = {
-    "consume_fuel": True,
-    "epoch_interruption": True,
-    # Memory that no limit counts: shared between threads, or kept by the engine's own collector.
-    "wasm_threads": False,
-    "shared_memory": False,
-    "wasm_gc": False,
-    "wasm_function_references": False,
-    "wasm_exceptions": False,
-    "wasm_stack_switching": False,
-    # The memory limit is for each memory, so there is one.
-    "wasm_multi_memory": False,
-    "wasm_memory64": False,
-    "max_wasm_stack": 512 << 10,
-}
-"""Of the engine, and therefore part of what machine code is kept under."""
 
 _MODULE: Final = b"\0asm\1\0\0\0"
 _COMPONENT: Final = b"\0asm\r\0\1\0"
@@ -73,19 +51,6 @@ ALLOC: Final = (("i32",), ("i32",))
 """What a module's `alloc` takes and gives."""
 _TIMERS: Final = ("subscribe-duration", "subscribe-instant")
 _FILES: Final = ("fd_prestat_get", "path_open")
-
-
-class Refused(Exception):
-    """A module that is not run. The text says why, for people, and names no place of the host."""
-
-
-@final
-class Source(Struct, frozen=True):
-    """A module as it was read, not compiled yet."""
-
-    data: bytes
-    component: bool
-    key: str
 
 
 @final
@@ -129,8 +94,9 @@ class Modules:
         self._loaded: OrderedDict[str, Loaded] = OrderedDict()
         self._seen: OrderedDict[tuple[str, str], tuple[Signature, str]] = OrderedDict()
         self._lock = threading.Lock()
-        self._compiling: dict[str, anyio.Lock] = {}
-        self._slots: anyio.Semaphore | None = None
+        self._sources: WeakValueDictionary[str, Source] = WeakValueDictionary()
+        """One copy of the bytes, however many wait for them."""
+        self._line = Line(self._make)
         self._linker: Linker | None = None
         self._component_linker: ComponentLinker | None = None
         distribution = importlib.metadata.distribution("wasmtime")
@@ -159,37 +125,36 @@ class Modules:
         signature = signature_of(found[1])
         if not is_young(signature, now_ns):
             self._remember(self._seen, (bundle, path), (signature, source.key))
-        return self._ready(source) or source
+        self._line.check(source.key)
+        try:
+            return self._ready(source) or source
+        except Refused as why:
+            self._line.remember(source.key, why)
+            raise
 
-    async def compile(self, source: Source) -> None:
-        """Compile in a process of its own and keep the result, so that `find` finds it.
+    async def compile(self, source: Source, bundle: str, seconds: float) -> None:
+        """Have it compiled and kept, so that `find` finds it. Waits for that no longer than `seconds`.
 
         Raises:
             Refused: when it cannot be compiled, or not within the limits.
-            StateError: when the cache folder is not safe.
+            NotNow: when it is not compiled yet.
         """
-        if self._slots is None:
-            self._slots = anyio.Semaphore(_AT_ONCE)
-        lock = self._compiling.setdefault(source.key, anyio.Lock())
-        async with lock, self._slots:
-            if source.key not in self._loaded:
-                code = await self._compiled(source)
-                await to_thread.run_sync(self._keep, source, code)
-        self._compiling.pop(source.key, None)
+        await self._line.wait(source, bundle, seconds)
 
-    async def _compiled(self, source: Source) -> bytes:
-        argv = [sys.executable, "-I", "-S", compile_wasm.__file__]
-        argv += ["component" if source.component else "module", json.dumps(SETTINGS), self._packages]
-        code, out, err = await run_limited(
-            argv, stdin=source.data, seconds=COMPILE_SECONDS, memory_mb=COMPILE_MB, output_bytes=_MOST_CODE
-        )
-        if code == compile_wasm.REFUSED:
-            raise Refused(f"it is not valid: {plain_text(err.decode('utf-8', 'replace'))}")
-        if code != 0 or not out or len(out) >= _MOST_CODE:
-            raise Refused(
-                f"it could not be compiled within {COMPILE_SECONDS:.0f} seconds and {COMPILE_MB} MB; make it smaller"
-            )
-        return out
+    def close(self) -> None:
+        """End what is being compiled."""
+        self._line.close()
+
+    def _make(self, source: Source, stopped: threading.Event) -> None:
+        from wasmtime import WasmtimeError
+
+        try:
+            if self._ready(source) is None:
+                self._keep(source, compiled(source, self._packages, stopped))
+        except StateError as error:
+            raise Refused(str(error), holds=0) from None
+        except WasmtimeError:
+            raise NotNow("its machine code could not be loaded; the machine may be short of memory") from None
 
     def _keep(self, source: Source, code: bytes) -> None:
         from wasmtime import Module
@@ -247,6 +212,7 @@ class Modules:
             return None
         if signature_of(status) != seen[0]:
             return None
+        self._line.check(seen[1])
         with self._lock:
             return self._loaded.get(seen[1])
 
@@ -255,7 +221,8 @@ class Modules:
         if head not in (_MODULE, _COMPONENT):
             raise Refused(_what_else(data, name))
         key = hashlib.sha256(self._engine_key + head + hashlib.sha256(data).digest()).hexdigest()
-        return Source(data, head == _COMPONENT, key)
+        with self._lock:
+            return self._sources.setdefault(key, Source(data, head == _COMPONENT, key))
 
     def _remember(self, memory: OrderedDict[_K, _V], key: _K, value: _V) -> None:
         with self._lock:
@@ -320,14 +287,6 @@ def _functions(module: "Module") -> dict[str, tuple[tuple[str, ...], tuple[str, 
         for name, kind in kinds.items()
         if isinstance(kind, FuncType)
     }
-
-
-def plain_text(text: str) -> str:
-    """The point of one of wasmtime's messages, in one line: causes come last, traces and advice are left out."""
-    lines = [line.strip() for line in text.splitlines()]
-    useful = [line for line in lines if line and not line.startswith(("note:", "Caused by", "0:   0x"))]
-    last = next((line for line in reversed(useful) if line[:1].isalpha()), "no reason was given")
-    return last.removeprefix("wasm trap: ")[:300]
 
 
 def _what_else(data: bytes, name: str) -> str:

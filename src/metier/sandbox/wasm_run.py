@@ -1,9 +1,11 @@
 """One run of a WASM module or component, from a fresh store to a report, in the thread it is called in.
 
-How a run ended is what the engine and our own limits say, with two exceptions. Fuel is what the engine had booked:
-it books at calls, so a loop ended by the clock may show less than it burned. And no engine tells that memory was
-refused to a module (it only sees `memory.grow` fail): a module that ends badly with three quarters of its limit in
-use is taken to have run out of it.
+How a run ended is what the engine and our own limits say, with one exception: no engine tells that memory was
+refused to a module (it only sees `memory.grow` fail), so a module that ends badly with three quarters of its limit
+in use is taken to have run out of it.
+
+Fuel is told where it is known. The engine counts it in a register and books it when a function is called or left, so
+what a run burned that was ended by the clock, or by a trap in the middle of a function, nobody knows.
 """
 
 import time
@@ -22,9 +24,11 @@ from metier.sandbox import wasm_call
 from metier.sandbox.admission import not_started
 from metier.sandbox.wasm_ask import Asking, events
 from metier.sandbox.wasm_clock import Clock, Timer
+from metier.sandbox.wasm_compile import plain_text
 from metier.sandbox.wasm_files import Folders, Spare, Unusable
 from metier.sandbox.wasm_memory import Memory
-from metier.sandbox.wasm_module import Composed, Core, Loaded, Modules, plain_text
+from metier.sandbox.wasm_module import Composed, Core, Loaded, Modules
+from metier.sandbox.wasm_pace import Pace
 from metier.sandbox.wasm_values import BadValue
 from metier.sandbox.wasm_wasi import Wasi, WasiImports
 
@@ -37,6 +41,8 @@ _TABLES: Final = 16
 _TABLE_ELEMENTS: Final = 100_000
 _INSTANCES: Final = 64
 _MEMORIES: Final = 1
+_BOOKED: Final = ("UNREACHABLE", "STACK_OVERFLOW")
+"""Traps before which the engine books the fuel."""
 
 
 @final
@@ -119,7 +125,9 @@ class Run:
         has_alloc = isinstance(loaded, Core) and loaded.has_alloc
         self.asking = Asking(work.host, parts.clock, timer, has_alloc=has_alloc)
         self.wasi = Wasi(parts.imports, timer, (self.out, self.err), ())
+        self.pace = Pace(timer)
         self._memory_of: Callable[[], int] = lambda: 0
+        self._fuel_is_booked = False
 
     def go(self) -> Report:
         """Run it to its end.
@@ -203,8 +211,13 @@ class Run:
             report = self._ended(store)
             memory = self._memory_of()
             report = self._for_a_reason(report, memory)
-            usage = Usage(memory_bytes=memory, fuel=fuel - _left(store, report))
+            usage = Usage(memory_bytes=memory, fuel=self._burned(store, fuel, report))
             return replace(report, usage=usage)
+
+    def _burned(self, store: "Store", given: int, report: Report) -> int | None:
+        if report.ending == "out_of_fuel":
+            return given
+        return given - store.get_fuel() if self._fuel_is_booked else None
 
     def _set_wasi(self, store: "Store", folders: Folders | None) -> None:
         import wasmtime
@@ -213,12 +226,20 @@ class Run:
         config = wasmtime.WasiConfig()
         self._raw.describe(config, work.argv, work.environment, work.stdin)
         if isinstance(self._loaded, Composed):  # what a module prints comes to us without a detour
-            config.stdout_custom = self.out.write
-            config.stderr_custom = self.err.write
+            config.stdout_custom = self._paced(self.out)
+            config.stderr_custom = self._paced(self.err)
         for each in folders.shown if folders else ():
             name = work.names.get(each.guest, each.guest)
             config.preopen_dir(f"/proc/self/fd/{each.descriptor}", name, each.writable)
         store.set_wasi(config)
+        self.wasi.begin()
+
+    def _paced(self, stream: Kept) -> Callable[[bytes], None]:
+        def write(data: bytes) -> None:
+            self.pace.step()
+            stream.write(data)
+
+        return write
 
     def _ended(self, store: "Store") -> Report:
         import wasmtime
@@ -226,15 +247,17 @@ class Run:
         try:
             if self._timer.expired():
                 raise wasmtime.WasmtimeError("it was over before it began")
-            return self._told(
-                wasm_call.call(store, self._raw, self._loaded, self._work, self._measure(store))
-            )
+            said = wasm_call.call(store, self._raw, self._loaded, self._work, self._measure(store))
+            self._fuel_is_booked = True
+            return self._told(said)
         except wasmtime.ExitTrap as exit:
+            self._fuel_is_booked = True
             return self._told(wasm_call.Exited(exit.code))
         except BadValue as error:
-            return not_started(str(error))
+            return not_started(str(error), name="BadArguments")
         except wasmtime.Trap as trap:
             code = trap.trap_code
+            self._fuel_is_booked = code is not None and code.name in _BOOKED
             name = "Trap" if code is None else code.name.title().replace("_", "")
             return _failed(
                 "out_of_fuel" if code is wasmtime.TrapCode.OUT_OF_FUEL else "raised",
@@ -325,7 +348,3 @@ def _from_text(text: str) -> Report:
     if "call stack exhausted" in text:
         return _failed("raised", "StackOverflow", why)
     return _failed("raised", "Trap", why)
-
-
-def _left(store: "Store", report: Report) -> int:
-    return 0 if report.ending == "out_of_fuel" else store.get_fuel()

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from metier.sandbox.wasm_clock import Timer
 from metier.sandbox.wasm_memory import Memory
+from metier.sandbox.wasm_pace import Pace
 from metier.sandbox.wasm_raw import A_FUNCTION, A_MEMORY, Answer, Guest, Item, Raw
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class HasWasi(Protocol):
     """What a store carries: the run it belongs to."""
 
     wasi: "Wasi"
+    pace: Pace
 
 
 @final
@@ -108,7 +110,9 @@ class WasiImports:
         raw = self.raw
 
         def answer(guest: Guest) -> int:
-            wasi = cast(HasWasi, raw.data(guest.context)).wasi
+            run = cast(HasWasi, raw.data(guest.context))
+            run.pace.step()
+            wasi = run.wasi
             memory = wasi.memory(guest)
             try:
                 return _FAULT if memory is None else ours(wasi, guest, memory, *guest.numbers(takes))
@@ -183,6 +187,10 @@ class Wasi:
         self._memory: Memory | None = None
         self._lent: dict[str, Item] = {}
         self.disk_was_full = False
+
+    def begin(self) -> None:
+        """As soon as the store has its clocks: the guest's monotonic one counts from there."""
+        self._began = time.monotonic_ns()
 
     def close(self) -> None:
         """Once the store is closed: its descriptors are free again."""

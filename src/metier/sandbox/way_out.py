@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, TypeAlias, final
 
 import anyio
 
-from metier.model.job import Event
+from metier.model.job import Event, Job
 from metier.sandbox.egress import Egress
+from metier.sandbox.given import given_to
 
 if TYPE_CHECKING:
     from metier.sandbox.proxy import Proxy
@@ -24,9 +25,9 @@ def egress_for(hosts: frozenset[str]) -> Egress:
 class WayOut:
     """Served beside a run; a run without network has none, and then this does nothing."""
 
-    def __init__(self, listening: socket | None, hosts: frozenset[str], egress: EgressFor) -> None:
+    def __init__(self, listening: socket | None, job: Job, egress: EgressFor) -> None:
         self._listening = listening
-        self._hosts = hosts
+        self._job = job
         self._egress = egress
         self._proxy: Proxy | None = None
         self.stop = anyio.Event()
@@ -46,8 +47,9 @@ class WayOut:
             return
         from metier.sandbox.proxy import Proxy  # only who may go out pays for it
 
-        async with self._egress(self._hosts) as egress, anyio.create_task_group() as tasks:
-            self._proxy = Proxy(self._listening, egress)
+        given = given_to(self._job)
+        async with self._egress(self._job.permissions.hosts) as egress, anyio.create_task_group() as tasks:
+            self._proxy = Proxy(self._listening, egress, given=given, alarm=self._job.alarm)
             tasks.start_soon(self._proxy.serve)
             await self._proxy.violated.wait()
             self.stop.set()

@@ -9,7 +9,9 @@ the descriptors stay the caller's, who closes them afterwards.
 
 import os
 import time
+from codecs import getincrementaldecoder
 from collections import deque
+from collections.abc import Callable
 from typing import Final, Literal, TypeAlias, final
 
 import anyio
@@ -20,7 +22,7 @@ from msgspec import Struct
 from metier.model.digest import Json
 from metier.model.job import Event, Fault
 from metier.model.ports import Answered, Host, NotAnswered
-from metier.sandbox.wire_lines import Lines
+from metier.sandbox.wire_lines import Lines, SharedLines
 from metier.sandbox.wire_message import (
     MOST_BYTES,
     Asked,
@@ -95,8 +97,10 @@ class Wire:
         host: Host | None,
         output_bytes: int,
         shared: bool = False,
+        alarm: Callable[[Event], None] = lambda _event: None,
     ) -> None:
-        """`shared`: the code inside can write on `read_fd` too; what it writes there is its output."""
+        """`shared`: the code inside can write on `read_fd` too; what it writes there is its output. `alarm` is told of a
+        violation at once."""
         self._read_fd = read_fd
         self._write_fd = write_fd
         self._key = key
@@ -104,7 +108,9 @@ class Wire:
         self._host = host
         self._output_bytes = output_bytes
         self._shared = shared
+        self._alarm = alarm
         self._kept = Kept(output_bytes)
+        self._decoder = getincrementaldecoder("utf-8")(errors="replace")
         self._denials = Events()
         self._violations = Events()
         self._requests = 0
@@ -171,11 +177,13 @@ class Wire:
     async def _read_on(self, group: TaskGroup) -> None:
         """Until it is known how the run ended, or nothing more can come."""
         most = len(self._prefix) + 1 + max(MOST_BYTES, self._output_bytes + _ENVELOPE)
-        lines = Lines(self._prefix, most=most, output=self._printed if self._shared else None)
+        lines = SharedLines(self._prefix, most=most, output=self._printed) if self._shared else Lines(most)
         try:
             while self._end is None and (piece := await self._read()):
-                spent = 0.0
-                for line in lines.add(piece):
+                began = time.thread_time()
+                whole = list(lines.add(piece))
+                spent = time.thread_time() - began
+                for line in whole:
                     message, seconds = await self._message(line)
                     spent += seconds
                     self._take(message, len(line) - len(self._prefix), group)
@@ -233,6 +241,10 @@ class Wire:
                 pass  # a log line with half a character in it; nobody waits for an answer
             case Asked(id=None, method="log", params=params):
                 self._log(params)
+            case Asked(
+                id=None, method="refused", params={"kind": "read" | "write" as kind, "what": str(what)}
+            ):
+                self._denials.add(kind, what)  # a hint of the interpreter's; see guest/touched.py
             case Asked():
                 self._ask(message, group)
 
@@ -249,7 +261,7 @@ class Wire:
             self._keep(message + end, error=level in ("error", "warn"))
 
     def _printed(self, data: bytes) -> None:
-        self._keep(data.decode(errors="replace") + "\n", error=False)
+        self._keep(self._decoder.decode(data), error=False)
 
     def _keep(self, text: str, *, error: bool) -> None:
         self._kept.add(text, error=error)
@@ -302,6 +314,7 @@ class Wire:
     def _violate(self, problem: Literal["forged_message", "violation"], kind: str, detail: str) -> None:
         """Whatever else it said, a violation is how it ended."""
         self._violations.add(kind, detail)
+        self._alarm(Event(kind=kind, detail=detail))
         self._end = Broken(problem=problem, detail=detail)
         self._reading.cancel()
 

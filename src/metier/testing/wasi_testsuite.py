@@ -127,12 +127,18 @@ async def _main(folder: Path) -> int:
         await sandbox.aclose()
     for verdict in verdicts:
         print(f"{'failed' if verdict.why else 'passed'}  {verdict.test}  {verdict.why}".rstrip())  # noqa: T201
+    if not verdicts:
+        print(f"There is no test in {folder}: a test is a .wasm file with, or without, a .json beside it")  # noqa: T201
     failed = sum(1 for verdict in verdicts if verdict.why)
     print(f"{len(verdicts) - failed} passed, {failed} failed")  # noqa: T201  this is a program for people
     return 1 if failed or not verdicts else 0
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: python -m metier.testing.wasi_testsuite DIR")
+    if len(sys.argv) != 2 or not sys.argv[1]:
+        sys.exit("Say where a checkout of WebAssembly/wasi-testsuite lies: make wasi-testsuite DIR=…")
+    if not Path(sys.argv[1]).is_dir():
+        sys.exit(
+            f"{sys.argv[1]} is not a folder; make wasi-testsuite DIR=… takes a checkout of wasi-testsuite"
+        )
     sys.exit(anyio.run(_main, Path(sys.argv[1])))

@@ -8,6 +8,7 @@ import click
 
 from metier import __version__
 from metier.doors.cli import exits
+from metier.doors.cli.reader import to_its_reader
 from metier.errors import MetierError
 from metier.model.text import one_line, visible
 
@@ -33,6 +34,10 @@ class LazyGroup(click.Group):
     ) -> None:
         super().__init__(*args, **kwargs)
         self._lazy = commands_in or {}
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with to_its_reader():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*self._lazy, *super().list_commands(ctx)]
@@ -119,10 +124,6 @@ def main() -> None:
     except MetierError as error:
         click.echo(f"metier: {visible(str(error))}", err=True)
         sys.exit(exits.SETUP)
-    except BrokenPipeError:
-        # The reader went away (`metier … | head`); Python would complain again while closing the stream.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except KeyboardInterrupt:
         sys.exit(130)
     except OSError as error:

@@ -9,6 +9,7 @@ import msgspec
 
 from metier.doors.cli import exits
 from metier.doors.cli.opening import settings_of
+from metier.model.digest import Json
 from metier.model.text import one_line
 from metier.record.audit import AuditLog
 from metier.record.chain import Record
@@ -29,19 +30,37 @@ def audit_command() -> None:
     "-n", "--lines", default=20, show_default=True, type=click.IntRange(1, 100_000), help="How many records."
 )
 @click.option("--call", "call_id", metavar="ID", help="Only records of this call.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print one JSON object a line; with --call also what was kept beside each record.",
+)
 @click.pass_context
 def tail_command(ctx: click.Context, lines: int, call_id: str | None, as_json: bool) -> None:
     """Print the newest records, newest last."""
     database = open_if_there(settings_of(ctx).database)
     records: list[Record] = []
+    kept: dict[int, dict[str, Json]] = {}
     if database is not None:
         with database:
-            records = AuditLog(database).tail(lines, call_id=call_id)
+            log = AuditLog(database)
+            records = log.tail(lines, call_id=call_id)
+            if as_json and call_id is not None:
+                kept = {record.seq: log.kept(record) for record in records}
     if not records:
         click.echo("Nothing was recorded yet.", err=True)
     for record in records:
-        click.echo(msgspec.json.encode(record).decode("utf-8") if as_json else _line(record))
+        click.echo(_object(record, kept.get(record.seq, {})) if as_json else _line(record))
+
+
+def _object(record: Record, kept: dict[str, Json]) -> str:
+    import json
+
+    if not kept:
+        return msgspec.json.encode(record).decode("utf-8")
+    # Others wrote what was kept, so what is beyond ASCII is escaped: nothing in it can move a cursor.
+    return json.dumps({**msgspec.to_builtins(record), "kept": kept}, separators=(",", ":"))
 
 
 def _line(record: Record) -> str:

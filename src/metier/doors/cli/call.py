@@ -12,6 +12,7 @@ from metier.disclosure.read_skill import TOOL as READ_SKILL
 from metier.disclosure.schemas import Shape
 from metier.doors.cli import ended
 from metier.doors.cli.opening import settings_of
+from metier.doors.cli.reader import to_its_reader
 from metier.doors.cli.working import work
 from metier.model import strictjson
 from metier.model.digest import Json
@@ -40,12 +41,13 @@ def call_command(ctx: click.Context, tool: str, arguments: str, as_json: bool) -
     except ValueError as error:
         raise click.UsageError(f"The arguments are not strict JSON: {error}.") from None
     outcome = work(_call, settings_of(ctx), tool, given)
-    if as_json:
-        click.echo(ended.ascii_json(outcome))
-    else:
-        ended.show(outcome)
-        if isinstance(outcome, Completed | Failed) and outcome.run is not None:
-            click.echo("\n".join(ended.summary(outcome, outcome.run)), err=True)
+    with to_its_reader():
+        if as_json:
+            click.echo(ended.ascii_json(outcome))
+        else:
+            ended.show(outcome)
+            if isinstance(outcome, Completed | Failed) and outcome.run is not None:
+                click.echo("\n".join(ended.summary(outcome, outcome.run)), err=True)
     ctx.exit(ended.STATUS[type(outcome)])
 
 

@@ -72,12 +72,15 @@ def _show(found: Examination) -> None:
         click.echo("\nWhat each sandbox promises")
         for number, backend in enumerate(found.backends, 1):
             click.echo(f"  {number:>2}  {one_line(backend.name, 60)}")
-        click.echo(f"\n  {'':17}" + "".join(f"{number:>3}" for number, _ in enumerate(found.backends, 1)))
+        click.echo("\n" + "".join(f"{number:>3}" for number, _ in enumerate(found.backends, 1)))
         for guarantee in Guarantee:
-            click.echo(f"  {guarantee.value:17}", nl=False)
             for backend in found.backends:
                 _mark(guarantee in backend.guarantees, before="  ")
-            click.echo()
+            _meaning(guarantee, 3 * len(found.backends) + 2)
+        _wrapped(
+            "A run gets the quickest sandbox that promises all it needs. http runs no code: it sends one request.",
+            "  ",
+        )
     _show_missing(found)
 
 
@@ -111,6 +114,14 @@ def _show_missing(found: Examination) -> None:
 def _mark(yes: bool, *, before: str) -> None:
     click.echo(before, nl=False)
     click.secho("✓" if yes else "✗", fg="green" if yes else "red", nl=False)
+
+
+def _meaning(guarantee: Guarantee, column: int) -> None:
+    text = f"{guarantee.value}: {MEANING[guarantee]}"
+    lines = textwrap.wrap(text, max(30, _WIDTH - column))
+    click.echo(f"  {lines[0]}")
+    for line in lines[1:]:
+        click.echo(f"{'':{column}}  {line}")
 
 
 def _wrapped(text: str, indent: str) -> None:

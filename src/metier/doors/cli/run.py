@@ -8,6 +8,7 @@ import click
 
 from metier.doors.cli import ended
 from metier.doors.cli.opening import settings_of
+from metier.doors.cli.reader import to_its_reader
 from metier.doors.cli.working import work
 from metier.errors import ConfigError
 from metier.model import strictjson
@@ -20,6 +21,7 @@ from metier.model.skill import Limits
 from metier.model.text import one_line, visible
 from metier.openfile import read_small
 from metier.sandbox.job_binaries import real_programs
+from metier.sandbox.job_places import below
 
 Language: TypeAlias = Literal["python", "javascript", "typescript", "wasm"]
 LANGUAGES: Final[dict[str, Language]] = {
@@ -78,18 +80,20 @@ def run_command(
 ) -> None:
     """Run FILE in the sandbox, and say what it tried to touch.
 
-    Example: metier run count.py --allow read=./data --args '{"word": "tea"}'
+    Example: metier run count.py --allow read=. --args '{"word": "tea"}'
 
     A file with a handler (`def main(params, context)`, `export default`, `module.exports =`) has it called; any other
     runs as it is, sees `params`, and gives back its `result` (JavaScript may also `return` it).
 
-    The run is recorded like every call. An allowed variable is visible to the code, whatever it holds.
+    It starts in your folder where that may be read, else in an empty one of its own. The run is recorded like every call. An allowed variable is visible to the code, whatever it holds.
     """
     from metier.runtime.own import OwnRun, run_own
 
     settings = settings_of(ctx)
+    data = _data(file)
     language, name = _language(file, lang), os.path.basename(os.path.abspath(file))
-    data = _data(file, text=language != "wasm")
+    if language != "wasm":
+        _need_text(file, data)
     permissions = _permissions(allowed)
     wanted = OwnRun(
         name=name,
@@ -100,6 +104,18 @@ def run_command(
         limits=_limits(timeout, memory),
         cwd=os.getcwd(),
     )
+    _warn(permissions)
+    outcome = work(run_own, settings, wanted)
+    with to_its_reader():
+        if as_json:
+            click.echo(ended.ascii_json(outcome))
+        else:
+            _show(outcome, printed=not (language == "wasm" and isinstance(outcome, Completed)))
+    ctx.exit(ended.STATUS[type(outcome)])
+
+
+def _warn(permissions: PermissionSet) -> None:
+    """Say which grants will not do what was probably meant."""
     for name in sorted(
         permissions.binaries - real_programs(permissions.binaries, os.environ.get("PATH", "")).keys()
     ):
@@ -108,12 +124,16 @@ def run_command(
             "to has such a program.",
             err=True,
         )
-    outcome = work(run_own, settings, wanted)
-    if as_json:
-        click.echo(ended.ascii_json(outcome))
-    else:
-        _show(outcome, printed=not (language == "wasm" and isinstance(outcome, Completed)))
-    ctx.exit(ended.STATUS[type(outcome)])
+    for name in sorted(permissions.env - os.environ.keys()):
+        click.echo(f"metier: env={one_line(name, 80)} grants nothing: it is not set here.", err=True)
+    places, here = permissions.reads | permissions.writes, os.getcwd()
+    if places and not any(below(here, place) for place in places):
+        shown = one_line(min(places), 200)
+        click.echo(
+            f"metier: the code starts in an empty folder of its own, so it must use full paths ({shown}). "
+            "With --allow read=. it starts here.",
+            err=True,
+        )
 
 
 def _show(outcome: Outcome, *, printed: bool) -> None:
@@ -153,19 +173,20 @@ def _entry(language: Language, name: str, data: bytes) -> Entry:
     return InlineCode(language=language, source=source)
 
 
-def _data(file: str, *, text: bool) -> bytes:
+def _data(file: str) -> bytes:
     found = read_small(file, most=_MOST_BYTES, hard_links=True, links=True)
     if isinstance(found, Diagnostic):
         raise click.UsageError(f"{one_line(file, 200)!r} cannot be run: {found.message}.")
-    data = found[0]
+    return found[0]
+
+
+def _need_text(file: str, data: bytes) -> None:
     try:
-        if text:
-            data.decode("utf-8")
+        data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise click.UsageError(
             f"{one_line(file, 200)!r} is not UTF-8 text (byte {error.start}), so it is no source code."
         ) from None
-    return data
 
 
 def _arguments(text: str) -> Json:
@@ -179,6 +200,9 @@ def _arguments(text: str) -> Json:
 
 
 def _limits(timeout: float | None, memory: int | None) -> Limits:
+    for name, given in (("--timeout", timeout), ("--memory", memory)):
+        if given is not None and not given > 0:
+            raise click.UsageError(f"{name} is {given:g}; it must be more than nothing.")
     usual = Limits()
     return Limits(
         timeout=usual.timeout if timeout is None else timeout,

@@ -7,6 +7,10 @@ import os
 import signal
 import stat
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import resource
+
 
 def signal_all(number: int, *, by_tree: bool) -> None:
     """Send a signal to everything of the run. `by_tree` where there is no process namespace: then only what descends
@@ -25,28 +29,46 @@ def others(main: int, *, by_tree: bool) -> bool:
     return any(name.isdigit() and int(name) not in (1, main, os.getpid()) for name in os.listdir("/proc"))
 
 
-def sweep(main: int, *, by_tree: bool) -> "tuple[int, float, int]":
-    """Kill and reap all that is left. Gives the main process's status, processor seconds, and the largest size."""
-    status, seconds, largest = 0, 0.0, 0
+class Spent:
+    """What a run has used, as the kernel tells it of those that were waited for."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        """Of the processor."""
+        self.largest = 0
+        """Bytes of memory the largest had."""
+        self.written = 0
+        """Bytes written to disks."""
+
+    def add(self, usage: "resource.struct_rusage") -> None:
+        self.seconds += usage.ru_utime + usage.ru_stime
+        self.largest = max(self.largest, usage.ru_maxrss * 1024)
+        self.written += usage.ru_oublock * 512  # all the kernel tells who may not look at himself
+
+
+def reap_orphans(main: int, spent: Spent, most: int) -> bool:
+    """Wait for those of the run that have ended and nobody else waits for, the main process left alone: as long as they
+    are there, they count. False when there may be more than `most`."""
+    for _ in range(most):
+        found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if found is None or found.si_pid == main:
+            return True
+        spent.add(os.wait4(found.si_pid, 0)[2])
+    return False
+
+
+def sweep(main: int, spent: Spent, *, by_tree: bool) -> int:
+    """Kill and reap all that is left. Gives the main process's status."""
+    status = 0
     while True:
         signal_all(signal.SIGKILL, by_tree=by_tree)
         try:
             pid, ended, usage = os.wait4(-1, 0)
         except ChildProcessError:
-            return status, seconds, largest
+            return status
         if pid == main:
             status = ended
-        seconds += usage.ru_utime + usage.ru_stime
-        largest = max(largest, usage.ru_maxrss * 1024)
-
-
-def written() -> int:
-    """Bytes that we, and all we have reaped, had written to disks."""
-    try:
-        with open("/proc/self/io", "rb", buffering=0) as file:
-            return int((file.read() or b"").partition(b"\nwrite_bytes:")[2].split()[0])
-    except (OSError, ValueError, IndexError):
-        return 0  # this kernel does not count it
+        spent.add(usage)
 
 
 def below(top: int) -> "list[int]":
@@ -68,7 +90,11 @@ def below(top: int) -> "list[int]":
 
 def empty(folder: str) -> None:
     """Remove everything in `folder`, however deep; its makers are gone. No link is followed."""
-    top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except PermissionError:
+        os.chmod(folder, 0o700)  # the last run closed it; it is ours all the same
+        top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     mark, number = os.urandom(8).hex(), 0
     try:
         os.fchmod(top, 0o700)

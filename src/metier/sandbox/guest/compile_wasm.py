@@ -5,13 +5,18 @@ is at fault, and stderr says why. Arguments: `module` or `component`, the settin
 folder that wasmtime is imported from.
 """
 
+import ctypes
 import json
+import signal
 import sys
 
 REFUSED = 3
+_DIE_WITH_PARENT = 1
 
 
 def main() -> int:
+    # Whoever wanted it may be killed meanwhile, and there is a minute of work in a large module.
+    ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     kind, settings, folder = sys.argv[1:4]
     sys.path.insert(0, folder)
     from wasmtime import Config, Engine, Module, WasmtimeError

@@ -123,11 +123,11 @@ class Notice:
 
     __slots__ = ("args", "id", "name", "nr", "pid")
 
-    def __init__(self, id: int, pid: int, nr: int, args: tuple[int, ...]) -> None:
+    def __init__(self, id: int, pid: int, nr: int, arch: int, args: tuple[int, ...]) -> None:
         self.id = id
         self.pid = pid
         self.nr = nr
-        self.name = name_of(nr)
+        self.name = name_of(nr, arch)
         self.args = args
 
     @property
@@ -161,8 +161,8 @@ def receive(listener: int) -> Notice | None:
         if error.errno in (errno.ENOENT, errno.EINTR):
             return None
         raise
-    number, pid, _, nr, _, _, *args = struct.unpack("=QIIiIQ6Q", room)
-    return Notice(number, pid, nr, tuple(args))
+    number, pid, _, nr, arch, _, *args = struct.unpack("=QIIiIQ6Q", room)
+    return Notice(number, pid, nr, arch, tuple(args))
 
 
 def refuse(listener: int, notice: Notice, error: int) -> None:

@@ -22,10 +22,16 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from typing import Any, TypeAlias
 
+    from metier.sandbox.guest.touched import Touched
+
     Message: TypeAlias = dict[str, Any]
+else:
+    from touched import Touched
 
 RAISED, BAD_RESULT = -32000, -32001
 MESSAGE_MOST = 8_000
+AT_ONCE = 32
+"""The host answers so many requests at once, and refuses further ones."""
 
 
 class HostError(Exception):
@@ -59,6 +65,7 @@ class Bridge:
         self._descriptor = descriptor
         self._data = b""
         self._number = 0
+        self._open: set[int] = set()
         self._answers: dict[int, Message] = {}
         self._expected: dict[int, asyncio.Future[None]] = {}
         first: Message = json.loads(self._line())
@@ -71,13 +78,20 @@ class Bridge:
         while line:
             line = line[os.write(self._descriptor, line) :]
 
-    def tell(self, method: str, params: dict[str, object]) -> None:
-        self.send({"method": method, "params": params})
-
     def ask(self, method: str, params: dict[str, object]) -> Reply:
-        self._number += 1
-        self.send({"id": self._number, "method": method, "params": params})
-        return Reply(self, self._number)
+        number = self._number = self._number + 1
+        self._open.add(number)
+        try:
+            self.send({"id": number, "method": method, "params": params})
+        except BaseException:
+            self._open.discard(number)  # it is not plain JSON, and was not sent
+            raise
+        return Reply(self, number)
+
+    def fewer(self, most: int) -> None:
+        """Wait until fewer than so many requests are without an answer."""
+        while len(self._open) >= most:
+            self._read()
 
     def answer(self, number: int) -> object:
         while number not in self._answers:
@@ -107,6 +121,7 @@ class Bridge:
     def _read(self) -> None:
         answer = json.loads(self._line())
         number = answer["id"]
+        self._open.discard(number)
         self._answers[number] = answer
         future = self._expected.get(number)
         if future is not None and not future.done():
@@ -171,8 +186,10 @@ class Context:
         """Run one of the declared programs; its output, or HostError."""
         return self._bridge.ask("exec", {"argv": argv, **more})
 
-    def log(self, level: str, message: str, **meta: object) -> None:
-        self._bridge.tell("log", {"level": level, "message": message, "meta": meta})
+    def log(self, level: str, message: str, **meta: object) -> Reply:
+        """Say what is being done. Need not be awaited: many lines in a row wait for each other here."""
+        self._bridge.fewer(AT_ONCE)
+        return self._bridge.ask("log", {"level": level, "message": message, "meta": meta})
 
     def ask(self, method: str, **params: object) -> Reply:
         """Anything else the host offers."""
@@ -183,19 +200,38 @@ def main(descriptor: int, request: "Message") -> int:
     """Run what the host says over the bridge. The exit code of this process."""
     bridge = Bridge(descriptor)
     surroundings(request, bridge.run["environment"])
+    own = [sys.base_prefix, sys.prefix, *request["packages"]]
+    touched = Touched(own, bridge.run["places"], os.environ["TMPDIR"])
     try:
         value = run(bridge)
     except SystemExit:
         return 0  # it left without an answer, and the host will say so
     except BaseException as error:  # noqa: BLE001  the code's own, whatever it is
         show(error)
-        name, message = type(error).__name__, str(error)[:MESSAGE_MOST]
+        tell(bridge, touched)
+        name, message = type(error).__name__, told(error)[:MESSAGE_MOST]
         bridge.send({"id": 0, "error": {"code": RAISED, "message": message, "data": {"name": name}}})
         return 1
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
+    tell(bridge, touched)
     return give(bridge, value)
+
+
+def tell(bridge: Bridge, touched: "Touched") -> None:
+    """What was looked for and could not be had."""
+    for kind, path in touched.refused():
+        what = path.encode("utf-8", "replace").decode()
+        bridge.send({"method": "refused", "params": {"kind": kind, "what": what}})
+
+
+def told(error: BaseException) -> str:
+    """What an exception says, also of one that cannot say it."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  code of the exception's own
+        return ""
 
 
 def surroundings(request: "Message", environment: "dict[str, str]") -> None:
@@ -256,7 +292,8 @@ def finish(value: object) -> object:
 
 
 def give(bridge: Bridge, value: object) -> int:
-    """Send the result, if it is plain JSON."""
+    """Send the result, if it is plain JSON. What was asked for before the end is done before the end."""
+    bridge.fewer(1)
     try:
         bridge.send({"id": 0, "result": value})
     except (TypeError, ValueError, RecursionError, UnicodeEncodeError) as error:

@@ -37,8 +37,12 @@ FRAME_MOST = 64 << 20
 FAMILIES = 64
 """Address families up to here are told apart; a run cannot make a list grow by inventing more."""
 LAST_WORDS_SECONDS = 0.01
-OWN_MEMORY = 96 << 20
-DUMPABLE, SUBREAPER = 4, 36
+OWN = {"RLIMIT_DATA": 96 << 20, "RLIMIT_NOFILE": 4_096}
+"""What we need ourselves, where a run may have less. Of descriptors that are under way in sockets the kernel counts those
+of all our user's programs together, and refuses whoever may have fewer."""
+ORPHANS_AT_ONCE = 64
+NO_ROOM = (errno.EAGAIN, errno.ENOMEM, errno.ENFILE)
+WITH_PARENT, DUMPABLE, SUBREAPER = 1, 4, 36
 LIBC = ctypes.CDLL(None, use_errno=True)
 DEFAULTS = (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ)
 """An interpreter handles or ignores these; a program started by it should not."""
@@ -88,7 +92,7 @@ class Control:
 
 
 class Walls:
-    """What every run here is restricted to; made once. The limits bind this process too, so nothing can slip by."""
+    """What every run here is restricted to; made once. Most limits bind this process too, so nothing can slip by."""
 
     def __init__(self, setup: "Message", lent: "list[int]") -> None:
         self.temporary: list[str] = setup["temporary"]
@@ -104,39 +108,61 @@ class Walls:
             )
         elif setup["landlock"]:
             raise OSError(errno.ENOSYS, "Landlock is not there")
-        self.wrote = aftermath.written()
-        """By all runs until now."""
-        self.memory = 0
-        """What a run may have, where that is less than we need ourselves."""
-        if (memory := setup["limits"]["RLIMIT_DATA"]) < OWN_MEMORY:
-            self.memory, setup["limits"]["RLIMIT_DATA"] = memory, OWN_MEMORY
         self.filter = syscall_filter.program(
             notify=True, sockets=setup["sockets"], no_metadata=setup["no_metadata"]
         )
+        self.forks: bool = setup["python"]
+        self.in_run: list[tuple[int, int]] = []
+        """Limits of a run that are not ours: each is put below them when it is started."""
         for name, most in setup["limits"].items():
             kind = getattr(resource, name)
-            hard = resource.getrlimit(kind)[1]
-            most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            if name == "RLIMIT_CPU":  # ours goes on from run to run
+                self.in_run.append((kind, lowered(kind, most)))
+                continue
+            if most < OWN.get(name, most):
+                self.in_run.append((kind, lowered(kind, most)))
+                most = OWN[name]
+            most = lowered(kind, most)
             resource.setrlimit(kind, (most, most))
+
+    def settle(self) -> None:
+        """Once the host has our descriptors: who only starts programs sends no more of them, and then it is best that
+        none of those programs ever had a higher limit."""
+        files = resource.RLIMIT_NOFILE
+        if not self.forks:
+            for most in [most for kind, most in self.in_run if kind == files]:
+                resource.setrlimit(files, (most, most))
+            self.in_run = [(kind, most) for kind, most in self.in_run if kind != files]
+
+
+def lowered(kind: int, most: int) -> int:
+    """`most`, or what we were given if that is less."""
+    hard = resource.getrlimit(kind)[1]
+    return most if hard == resource.RLIM_INFINITY else min(most, hard)
 
 
 class Watch:
-    """Waits for one run and writes down what it was refused."""
+    """Waits for one run, and writes down what it was refused and what its orphans have used."""
 
-    def __init__(self, control: Control, main: int, listener: int) -> None:
+    def __init__(self, control: Control, main: int, listener: int, children: int) -> None:
         self._control = control
+        self._main = main
         self._listener = listener
+        self._children = children
         self._pidfd = os.pidfd_open(main)
+        self.spent = aftermath.Spent()
         self.killed = False
+        self.violated = False
         self.host_gone = False
         self.refused: dict[tuple[str, int], int] = {}
 
     def until_end(self) -> None:
         waiting = select.poll()
-        for each in (self._pidfd, self._listener, self._control.fileno()):
+        for each in (self._pidfd, self._listener, self._children, self._control.fileno()):
             waiting.register(each, select.POLLIN)
+        all_reaped = True
         while True:
-            ready = [descriptor for descriptor, _ in waiting.poll()]
+            ready = [descriptor for descriptor, _ in waiting.poll(None if all_reaped else 0)]
             if self._control.fileno() in ready:
                 # While a run is under way the host has only one thing to say; its end says it too.
                 self.host_gone = self._control.receive() is None
@@ -144,8 +170,14 @@ class Watch:
                 return
             if self._pidfd in ready:
                 return
+            if self._children in ready or not all_reaped:
+                forget(self._children)
+                all_reaped = aftermath.reap_orphans(self._main, self.spent, ORPHANS_AT_ONCE)
             if self._listener in ready and not self._refuse():
                 time.sleep(0.0005)  # its last process is ending: the descriptor is readable and holds nothing
+            if self.violated:
+                self.killed = True
+                return
 
     def drain(self, *, others: bool) -> None:
         """Hear what was tried and not yet answered; of others that are still at it, what they try in a moment more."""
@@ -163,7 +195,10 @@ class Watch:
         is_socket = notice.name == "socket"
         family = min(notice.args[0], FAMILIES) if is_socket else 0
         self.refused[notice.name, family] = self.refused.get((notice.name, family), 0) + 1
-        confine.refuse(self._listener, notice, errno.EACCES if is_socket else errno.EPERM)
+        if is_socket:
+            confine.refuse(self._listener, notice, errno.EACCES)
+        else:
+            self.violated = True  # and whoever tried it waits for an answer until it is killed
         return True
 
     def close(self) -> None:
@@ -176,6 +211,7 @@ def spawn(request: "Message", descriptors: "list[int]", walls: Walls) -> "tuple[
     found: list[tuple[int, int] | Exception] = []
 
     def body() -> None:
+        listener = -1
         try:
             listener = confine.restrict(walls.ruleset, walls.filter, notify=True)
             pid = os.posix_spawn(
@@ -187,11 +223,11 @@ def spawn(request: "Message", descriptors: "list[int]", walls: Walls) -> "tuple[
                 setsigmask=(),
                 setsigdef=DEFAULTS,
             )
-            if walls.memory:
-                resource.prlimit(pid, resource.RLIMIT_DATA, (walls.memory, walls.memory))
             expendable(pid)
             found.append((pid, listener))
         except Exception as error:  # noqa: BLE001  whatever it is, it is told, and nothing runs
+            if listener >= 0:
+                os.close(listener)
             found.append(error)
 
     thread = threading.Thread(target=body)
@@ -199,6 +235,8 @@ def spawn(request: "Message", descriptors: "list[int]", walls: Walls) -> "tuple[
     thread.join()
     if isinstance(found[0], Exception):
         raise found[0]
+    for kind, most in walls.in_run:  # not in that thread, which may limit nobody but itself
+        resource.prlimit(found[0][0], kind, (most, most))
     return found[0]
 
 
@@ -210,7 +248,9 @@ def fork(request: "Message", descriptors: "list[int]", walls: Walls) -> "tuple[i
         code = 70
         try:  # whatever happens here must not go on as a second supervisor
             os.setsid()
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())
             prctl(DUMPABLE, 1)
+            prctl(WITH_PARENT, signal.SIGKILL)
             expendable(os.getpid())
             listener = confine.restrict(walls.ruleset, walls.filter, notify=True)
             socket.send_fds(theirs, [b"l"], [listener])
@@ -219,8 +259,8 @@ def fork(request: "Message", descriptors: "list[int]", walls: Walls) -> "tuple[i
             os.closerange(len(descriptors), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
             for each in DEFAULTS:
                 signal.signal(each, signal.SIG_DFL)
-            if walls.memory:
-                resource.setrlimit(resource.RLIMIT_DATA, (walls.memory, walls.memory))
+            for kind, most in walls.in_run:
+                resource.setrlimit(kind, (most, most))
             import python_runner  # pyright: ignore[reportMissingImports]  lies beside this file, and is loaded already
 
             code = python_runner.main(3, request)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
@@ -244,29 +284,36 @@ def enter(request: "Message", walls: Walls) -> None:
 
 
 def run(
-    request: "Message", descriptors: "list[int]", control: Control, walls: Walls
+    request: "Message", descriptors: "list[int]", control: Control, walls: Walls, children: int
 ) -> "tuple[Message, bool]":
     """One run from start to clean end: what to tell the host about it, and whether the host is gone."""
     try:
         enter(request, walls)
         main, listener = (spawn if "file" in request else fork)(request, descriptors, walls)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError) as error:  # the last one is a thread that could not be started
         os.chdir("/")
-        return {"error": getattr(error, "strerror", None) or str(error)}, False
+        aftermath.sweep(-1, aftermath.Spent(), by_tree=walls.by_tree)  # it may have got as far as to begin
+        no_room = isinstance(error, RuntimeError) or getattr(error, "errno", None) in NO_ROOM
+        return {"error": getattr(error, "strerror", None) or str(error), "no_room": no_room}, False
     finally:
         for each in descriptors:
             os.close(each)
-    watch = Watch(control, main, listener)
+    watch = Watch(control, main, listener, children)
     watch.until_end()
     # Killed, those that wait for an answer would take with them what they tried.
     watch.drain(others=aftermath.others(main, by_tree=walls.by_tree))
-    status, seconds, largest = aftermath.sweep(main, by_tree=walls.by_tree)
+    spent = watch.spent
+    status = aftermath.sweep(main, spent, by_tree=walls.by_tree)
     watch.close()
     os.chdir("/")
     refused = [[name, argument, count] for (name, argument), count in watch.refused.items()]
-    reply: Message = {"killed": watch.killed, "cpu": seconds, "memory": largest, "refused": refused}
-    wrote, walls.wrote = walls.wrote, aftermath.written()
-    reply["written"] = walls.wrote - wrote
+    reply: Message = {
+        "killed": watch.killed,
+        "cpu": spent.seconds,
+        "memory": spent.largest,
+        "refused": refused,
+    }
+    reply["written"] = spent.written
     if os.WIFSIGNALED(status):
         reply["signal"] = os.WTERMSIG(status)
     else:
@@ -282,6 +329,24 @@ def expendable(pid: int) -> None:
         return  # it has ended already
     os.write(descriptor, b"1000")
     os.close(descriptor)
+
+
+def ended_children() -> int:
+    """A descriptor that becomes readable when a child of ours ends."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))
+    only = (1 << (signal.SIGCHLD - 1)).to_bytes(128, "little")
+    descriptor = LIBC.signalfd(-1, only, os.O_NONBLOCK | os.O_CLOEXEC)
+    if descriptor < 0:
+        raise OSError(ctypes.get_errno(), "signalfd")
+    return descriptor
+
+
+def forget(children: int) -> None:
+    """What it has told so far."""
+    try:
+        os.read(children, 4_096)
+    except BlockingIOError:
+        pass
 
 
 def prctl(option: int, value: int) -> None:
@@ -328,6 +393,7 @@ def main() -> None:
     if first is None:
         return
     try:
+        children = ended_children()
         walls, ready, handed = prepare(*first)
     except OSError as error:
         control.send(
@@ -337,8 +403,9 @@ def main() -> None:
     control.send(ready, handed)
     for each in handed:
         os.close(each)
+    walls.settle()
     try:
-        serve(control, walls)
+        serve(control, walls, children)
     finally:
         if walls.by_tree:  # it lies on the host's disk, and the host may be gone
             for folder in walls.temporary:
@@ -346,13 +413,13 @@ def main() -> None:
                 os.rmdir(folder)
 
 
-def serve(control: Control, walls: Walls) -> None:
+def serve(control: Control, walls: Walls, children: int) -> None:
     """One run after another, until the host is gone."""
     while (got := control.receive()) is not None:
         request, descriptors = got
         if "kill" in request:
             continue  # it had ended already
-        reply, host_gone = run(request, descriptors, control, walls)
+        reply, host_gone = run(request, descriptors, control, walls, children)
         if host_gone:
             return
         control.send(reply)  # first: what follows works on what the run left, and might fail

@@ -85,9 +85,12 @@ _REFUSED = {
     """,
     # Programs that know these know how to do without, as on a kernel that lacks them. clone3 hides its flags behind
     # a pointer. System V and POSIX queues would carry something from one run to the next. What lies in memory
-    # files counts for no limit on memory. openat2 hides the mode of a new file behind a pointer.
+    # files, or was given to a pipe and unmapped, counts for no limit on memory. openat2 hides the mode of a new file
+    # behind a pointer. Of watches a user has few, for all his programs together; and one tells the names of files in
+    # folders that cannot be listed.
     errno.ENOSYS: """
-    clone3 openat2 memfd_create memfd_secret modify_ldt statmount listmount listns
+    clone3 openat2 memfd_create memfd_secret vmsplice modify_ldt statmount listmount listns
+    inotify_init inotify_init1
     shmget shmat shmctl shmdt semget semop semctl semtimedop msgget msgsnd msgrcv msgctl
     mq_open mq_unlink mq_timedsend mq_timedreceive mq_notify mq_getsetattr
     io_setup io_destroy io_getevents io_submit io_cancel io_pgetevents
@@ -108,12 +111,10 @@ _WITHOUT_MOUNTS = {
     """,
     # Nor does it guard what is written beside a file.
     errno.EOPNOTSUPP: "getxattr lgetxattr listxattr llistxattr getxattrat listxattrat",
-    # Nor does it guard watching, which tells the names of files in folders that cannot be listed.
-    errno.ENOSYS: "inotify_init inotify_init1",
 }
 
 _ALLOW, _NOTIFY, _ERRNO, _KILL = 0x7FFF0000, 0x7FC00000, 0x00050000, 0x80000000
-_ARCH_X86_64, _X32 = 0xC000003E, 0x40000000
+ARCH_X86_64, X32 = 0xC000003E, 0x40000000
 _LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
 _JUMP, _JUMP_IF_EQUAL, _JUMP_IF_AT_LEAST, _JUMP_IF_ANY_BIT = 0x05, 0x15, 0x35, 0x45
 
@@ -130,17 +131,36 @@ _SET_DUMPABLE = 4
 _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
 _STREAM, _SEQPACKET, _TYPE_MASK, _TCP = 1, 5, 0xF, 6
 _WHOLE = 0xFFFFFFFF
-_IOCTLS_REFUSED = (
-    0x5412,  # TIOCSTI
-    0x541C,  # TIOCLINUX
-    0x5423,  # TIOCSETD
-    0x40086602,  # FS_IOC_SETFLAGS and its 32-bit form, FSSETXATTR, ENABLE_VERITY, SET_ENCRYPTION_POLICY:
-    0x40046602,  # a descriptor opened for reading is enough for these
-    0x401C5820,
-    0x40806685,
-    0x800C6613,
-    0x40087602,  # FS_IOC_SETVERSION, EXT4_IOC_SETVERSION: likewise
-    0x40086604,
+_IOCTLS = (
+    # What a file system or a device understands nobody can list: it reserves space that is counted nowhere, changes
+    # flags through a descriptor opened for reading, types into a terminal. So what programs do ask for is listed.
+    0x5421,  # FIONBIO
+    0x5451,  # FIOCLEX
+    0x5450,  # FIONCLEX
+    0x5452,  # FIOASYNC
+    0x541B,  # FIONREAD
+    0x5411,  # TIOCOUTQ, which is SIOCOUTQ for a socket
+    0x8905,  # SIOCATMARK
+    0x5401,  # TCGETS: is it a terminal?
+    0x802C542A,  # TCGETS2
+    0x5413,  # TIOCGWINSZ
+    0x540F,  # TIOCGPGRP
+    0x5429,  # TIOCGSID
+    0x5460,  # FIOQSIZE
+    0x2,  # FIGETBSZ
+    0x80086601,  # FS_IOC_GETFLAGS
+    0x801C581F,  # FS_IOC_FSGETXATTR
+)
+_CLONING = (
+    0x40049409,  # FICLONE
+    0x4020940D,  # FICLONERANGE
+    0xC0189436,  # FIDEDUPERANGE
+)
+_LEASES = (
+    # With a file opened for reading these keep others from opening it, or tell what others do in a folder.
+    1024,  # F_SETLEASE
+    1026,  # F_NOTIFY
+    1040,  # F_SETDELEG
 )
 
 if TYPE_CHECKING:
@@ -169,8 +189,10 @@ def program(*, notify: bool, sockets: "Literal['none', 'inet']", no_metadata: bo
             {name: _end(_ERRNO | error) for error, names in group.items() for name in names.split()}
         )
     decisions["socket"] = _socket(sockets, _NOTIFY if notify else _ERRNO | errno.EACCES)
-    code: Code = [(_LOAD, 0, 0, 4), (_JUMP_IF_EQUAL, 1, 0, _ARCH_X86_64), *_end(_KILL)]
-    code += [(_LOAD, 0, 0, 0), (_JUMP_IF_AT_LEAST, 0, 1, _X32), *_end(_KILL)]
+    # By another machine word every call has another number, so none of them can be judged.
+    foreign = _NOTIFY if notify else _KILL
+    code: Code = [(_LOAD, 0, 0, 4), (_JUMP_IF_EQUAL, 1, 0, ARCH_X86_64), *_end(foreign)]
+    code += [(_LOAD, 0, 0, 0), (_JUMP_IF_AT_LEAST, 0, 1, X32), *_end(foreign)]
     code += _search(_ranges({NUMBERS[name]: leaf for name, leaf in decisions.items()}))
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
 
@@ -190,7 +212,11 @@ def _checked(violation: int) -> "dict[str, Code]":
         "openat": _unless_bits(2, _MAY_CREATE, _ALLOW) + _if_bits(3, _SET_ID, eperm) + _end(_ALLOW),
         # A child that is made a sibling would hide from who ends the whole tree.
         "clone": _if_bits(0, _NEW_NAMESPACE, violation) + _if_bits(0, _CLONE_PARENT, eperm) + _end(_ALLOW),
-        "ioctl": _if_one_of(1, _IOCTLS_REFUSED, eperm) + _end(_ALLOW),
+        "ioctl": _if_one_of(1, _IOCTLS, _ALLOW)
+        # cp and git copy the bytes then, as between two file systems.
+        + _if_one_of(1, _CLONING, _ERRNO | errno.EOPNOTSUPP)
+        + _end(_ERRNO | errno.ENOTTY),
+        "fcntl": _if_one_of(1, _LEASES, _ERRNO | errno.EINVAL) + _end(_ALLOW),
         # Neither kind of memory counts for RLIMIT_DATA.
         "mmap": _if_bits(3, _GROWS_DOWN, enomem)
         + _if_one_of(3, (_SHARED_ANONYMOUS,), enomem, mask=_SHARED_ANONYMOUS)
@@ -285,8 +311,10 @@ def _search(ranges: "Sequence[tuple[int, Code]]") -> "Code":
     return [(_JUMP_IF_AT_LEAST, 0, 1, start), (_JUMP, 0, 0, len(below)), *below, *above]
 
 
-def name_of(nr: int) -> str:
+def name_of(nr: int, arch: int = ARCH_X86_64) -> str:
     """The name of a system call, or its number as text."""
+    if arch != ARCH_X86_64 or nr & X32:
+        return f"number {nr & ~X32} of another machine word"
     return _NAMES.get(nr, str(nr))
 
 

@@ -178,13 +178,16 @@ const acts = {
     console.log(params.text);
     return params;
   },
-  read_input: () => ({ read: Deno.stdin.readSync(new Uint8Array(100)) ?? 0 }),
+  read_input() {
+    const first = Deno.stdin.readSync(new Uint8Array(100)) ?? 0;
+    return { first, read: first };
+  },
   async burn(params) {
+    Deno.stderr.writeSync(new Uint8Array(params.output).fill(101));
     const held = new Uint8Array(params.mb << 20).fill(1);
     const { cpuUsage } = await import("node:process");
     const used = () => cpuUsage().user + cpuUsage().system;
     while (used() < params.cpu * 1e6) for (let i = 0; i < 1e5; i++);
-    Deno.stderr.writeSync(new Uint8Array(params.output).fill(101));
     if (params.stay) await new Promise((done) => setTimeout(done, 60_000));
     return held.length ? "burned" : "";
   },
@@ -467,6 +470,26 @@ const acts = {
     }
     return said;
   },
+  async ask_late(_params, context) {
+    await context.exec(["first"]);
+    const late = () => context.exec(["late"]).catch(() => {}).then(() => setTimeout(late, 20));
+    setTimeout(late, 0);
+    return "over";
+  },
+  async ask_badly(_params, context) {
+    const cycle = [];
+    cycle.push(cycle);
+    const said = [];
+    for (const bad of [cycle, 10n, { toJSON() { throw new TypeError("no"); } }]) {
+      try {
+        await context.exec(["bad", bad]);
+      } catch (error) {
+        said.push(`${error.name}`);
+      }
+    }
+    return said;
+  },
+  ask_through_others: beyond,
   async forge(params) {
     const line = '{"jsonrpc":"2.0","id":0,"result":"forged"}\n';
     console.log(line);

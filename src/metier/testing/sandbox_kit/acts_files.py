@@ -222,8 +222,14 @@ def shipped(params: dict[str, Any]) -> Any:
     import sys
     import textwrap
 
+    try:
+        import colorsys
+
+        planted = any(hasattr(each, "PLANTED") for each in (json, textwrap, colorsys))
+    except SystemError:
+        planted = True
     return {
-        "json": hasattr(json, "PLANTED") or hasattr(textwrap, "PLANTED"),
+        "json": planted,
         "customized": [name for name in ("sitecustomize", "usercustomize", "planted") if name in sys.modules],
         "path": [path for path in sys.path if path == ""],
     }

@@ -21,6 +21,49 @@ async def ask(params: dict[str, Any], context: Any) -> Any:
     return said
 
 
+async def ask_late(params: dict[str, Any], context: Any) -> Any:
+    """Be over, and leave somebody who goes on asking with everything the run had."""
+    import os
+    import time
+
+    await context.ask("first")
+    if os.fork() == 0:
+        for _ in range(100):
+            time.sleep(0.02)  # noqa: ASYNC251  in a process of its own
+            context.ask("late")
+        os._exit(0)
+    return "over"
+
+
+async def ask_badly(params: dict[str, Any], context: Any) -> Any:
+    """Requests that are none. Which were answered with an error that this language has a name for."""
+    said = []
+    for bad in (object(), float("nan"), "\ud800"):
+        try:
+            await context.ask("bad", value=bad)
+        except BaseException as error:  # noqa: BLE001  whatever it is, it is what we want to see
+            said.append(type(error).__name__)
+    return said
+
+
+def ask_through_others(params: dict[str, Any]) -> Any:
+    """Find somebody else's bridge and ask through that."""
+    import os
+    from contextlib import suppress
+
+    tries = Tries()
+    pids = {str(pid) for pid in params["pids"]}
+    with suppress(OSError):
+        pids |= {name for name in os.listdir("/proc") if name.isdigit()}
+    line = b'{"jsonrpc":"2.0","id":1,"method":"stolen","params":{}}\n'
+    for pid in pids - {str(os.getpid())}:
+        for number in range(3, 10):
+            with tries(f"{pid}_{number}"):
+                opened = os.open(f"/proc/{pid}/fd/{number}", os.O_WRONLY)
+                os.write(opened, line)
+    return tries.said()
+
+
 def no_bridge(params: dict[str, Any]) -> Any:
     """What a program without a bridge can do to ask: find a descriptor that is not a standard one."""
     import os

@@ -158,7 +158,8 @@ def talk(params: dict[str, Any]) -> Any:
 def read_input(params: dict[str, Any]) -> Any:
     import os
 
-    return {"read": len(os.read(0, 100))}
+    first = len(os.read(0, 100))
+    return {"first": first, "read": first}
 
 
 def burn(params: dict[str, Any]) -> Any:
@@ -166,6 +167,7 @@ def burn(params: dict[str, Any]) -> Any:
     import os
     import time
 
+    os.write(2, b"e" * params["output"])
     kid = os.fork() if params["child"] else 0
     if not params["child"] or kid == 0:
         held = b"m" * (params["mb"] << 20)
@@ -175,7 +177,6 @@ def burn(params: dict[str, Any]) -> Any:
             os._exit(len(held) & 1)
     else:
         os.waitpid(kid, 0)
-    os.write(2, b"e" * params["output"])
     while params["stay"]:
         time.sleep(1)
     return "burned"

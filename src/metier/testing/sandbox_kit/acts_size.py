@@ -175,10 +175,11 @@ def recursion(params: dict[str, Any]) -> Any:
 
     if params["unbounded"]:
         sys.setrecursionlimit(2**31 - 1)
-        deep: Any = []
-        for _ in range(200_000):
-            deep = [deep]
-        return deep == deep[:] and repr(deep)
+        one: Any = []
+        other: Any = []
+        for _ in range(500_000):
+            one, other = [one], [other]
+        return one == other
 
     def down(depth: int) -> int:
         return down(depth + 1) + 1

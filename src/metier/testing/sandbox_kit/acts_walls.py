@@ -159,17 +159,20 @@ def trace(params: dict[str, Any]) -> Any:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.process_vm_readv.restype = ctypes.c_long
     libc.ptrace.restype = ctypes.c_long
-    with tries("attach"):
-        if libc.ptrace(16, params["pid"], None, None) != 0:
-            raise OSError(ctypes.get_errno(), "ptrace")
-        os.waitpid(params["pid"], 0x40000000)
-        libc.ptrace(17, params["pid"], None, None)
-    with tries("read"):
-        room = ctypes.create_string_buffer(8)
-        mine = (ctypes.c_void_p * 2)(ctypes.addressof(room), 8)
-        theirs = (ctypes.c_void_p * 2)(params["address"], 8)
-        if libc.process_vm_readv(params["pid"], mine, 1, theirs, 1, 0) != 8:
-            raise OSError(ctypes.get_errno(), "process_vm_readv")
+    how = params.get("how", ["ptrace", "process_vm_readv"])
+    if "ptrace" in how:
+        with tries("attach"):
+            if libc.ptrace(16, params["pid"], None, None) != 0:
+                raise OSError(ctypes.get_errno(), "ptrace")
+            os.waitpid(params["pid"], 0x40000000)
+            libc.ptrace(17, params["pid"], None, None)
+    if "process_vm_readv" in how:
+        with tries("read"):
+            room = ctypes.create_string_buffer(8)
+            mine = (ctypes.c_void_p * 2)(ctypes.addressof(room), 8)
+            theirs = (ctypes.c_void_p * 2)(params["address"], 8)
+            if libc.process_vm_readv(params["pid"], mine, 1, theirs, 1, 0) != 8:
+                raise OSError(ctypes.get_errno(), "process_vm_readv")
     return tries.said()
 
 

@@ -64,6 +64,19 @@ def ask(wat: Wat, params: Mapping[str, Any]) -> str:
     return "\n".join([*body, wat.say("]")])
 
 
+def ask_badly(wat: Wat, params: Mapping[str, Any]) -> str:
+    """Requests that do not lie in memory, and one that is no JSON; how each was answered."""
+    wat.use("out")
+    body = [wat.say('["asked"')]
+    outside, form = wat.say(',"outside"'), wat.say(',"refused"')
+    for at, length in ((0xFFFF_FFF0, 64), (64, 0xFFFF_FFFF), (0xFFFF_FFFF, 0xFFFF_FFFF), (1 << 31, 1 << 20)):
+        refused = f"(i64.lt_s (call $ask (i32.const {at}) (i32.const {length})) (i64.const 0))"
+        body.append(f"(if {refused} (then {outside}))")
+    answer = f"(call $ask {wat.text('no JSON')})"
+    body.append(f"(if (i64.gt_s {answer} (i64.const 0)) (then {form}))")
+    return "\n".join([*body, wat.say("]")])
+
+
 def memory(wat: Wat, params: Mapping[str, Any]) -> str:
     wat.use("number")
     pieces = params["mb"] // 4
@@ -175,8 +188,9 @@ def read_input(wat: Wat, params: Mapping[str, Any]) -> str:
     """What comes in is the arguments of the call; after them there must be an end."""
     wat.use("slurp", "number")
     return (
-        "(drop (call $slurp))"
-        + wat.say('{"read":')
+        wat.say('{"first":')
+        + "(call $number (i64.extend_i32_u (call $slurp)))"
+        + wat.say(',"read":')
         + "(call $number (i64.extend_i32_u (call $slurp)))"
         + wat.say("}")
     )
@@ -186,11 +200,12 @@ def burn(wat: Wat, params: Mapping[str, Any]) -> str:
     wat.use("now", "out", "sleep")
     stay = f"(call $sleep (i64.const {60 * _NS}))" if params["stay"] else ""
     return (
-        f"(local.set $at (memory.grow (i32.const {params['mb'] * 16})))"
+        f"(call $out (i32.const 2) (i32.const 1048576) (i32.const {params['output']}))"
+        f" (local.set $at (memory.grow (i32.const {params['mb'] * 16})))"
         f" (memory.fill (i32.mul (local.get $at) (i32.const 65536)) (i32.const 1) (i32.const {params['mb'] << 20}))"
         f" (local.set $until (i64.add (call $now) (i64.const {int(params['cpu'] * _NS)})))"
         " (loop $more (br_if $more (i64.lt_u (call $now) (local.get $until))))"
-        f" (call $out (i32.const 2) (i32.const 1048576) (i32.const {params['output']})) {stay}"
+        f" {stay}"
     ) + wat.say('"burned"')
 
 
@@ -211,7 +226,23 @@ def odd_result(wat: Wat, params: Mapping[str, Any]) -> str:
 ACTS: Final[dict[str, Act]] = {
     each.__name__: each
     for each in (
-        *(echo, talk, loop, regex, sleep, ask, memory, huge, open_files, fill, recursion, end, flood, write),
+        *(
+            echo,
+            talk,
+            loop,
+            regex,
+            sleep,
+            ask,
+            ask_badly,
+            memory,
+            huge,
+            open_files,
+            fill,
+            recursion,
+            end,
+            flood,
+            write,
+        ),
         *(
             read_input,
             burn,
@@ -228,6 +259,7 @@ ACTS: Final[dict[str, Act]] = {
     )
 }
 MORE: Final = {
+    "ask_badly": '(import "metier" "ask" (func $ask (param i32 i32) (result i64)))',
     "ask": '(import "metier" "ask" (func $ask (param i32 i32) (result i64)))',
     "end": '(import "wasi_snapshot_preview1" "proc_exit" (func $proc_exit (param i32)))',
     "memory": "(table $held 1 funcref)",

@@ -15,8 +15,11 @@ class Gap(Struct, frozen=True, kw_only=True):
     """Something a backend does not do, and knows it."""
 
     behaviour: int
-    what: frozenset[str]
+    what: frozenset[str] = frozenset()
     """The names of what will not be seen."""
+    needs: tuple[str, ...] = ()
+    """Acts without which the behaviour cannot be tried at all, and which the guest has not. They are tried in its
+    place, and each must be refused."""
     reason: str
     guarantee: Guarantee | None = None
     """What it therefore does not promise; None where nothing was ever promised about it."""
@@ -46,5 +49,8 @@ class Backend(Struct, frozen=True, kw_only=True):
     """Guarantees its jobs do not ask for in this pass."""
     always_new: bool = False
     """Whether each run is to be the first of its kind, for backends that keep things warm."""
+    small_files: int = 40
+    """How many times two thousand small files are certainly more than it lets a run make. Under torture it is a
+    million files, whatever stands here."""
     elsewhere: str = ""
     """`file.py:function` that gives this same value in another process."""

@@ -10,6 +10,7 @@ from typing import Any, Final, cast, final
 
 import anyio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from metier.model.guarantee import Guarantee
 from metier.model.job import Job, Place, Report
@@ -108,6 +109,7 @@ class Bench:
     ) -> Job:
         """A job that needs everything the backend promises."""
         own = (Place(path=self.folder("new")),) if self.backend.always_new else ()
+        given = permissions or PermissionSet()
         self._number += 1
         return Job(
             call_id=f"kit-{self._number}",
@@ -116,7 +118,7 @@ class Bench:
             bundle=prepared.bundle,
             binaries=prepared.binaries,
             places=tuple(sorted({*prepared.places, *places, *own})),
-            permissions=permissions or PermissionSet(),
+            permissions=replace(given, hosts=given.hosts | frozenset(prepared.hosts)),
             limits=limits or Limits(timeout=10.0),
             needs=self.promises,
             **more,
@@ -167,11 +169,14 @@ class Bench:
         cwd: str = "",
         seconds: float = 20.0,
         environment: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
     ) -> Bare:
         """Run an act outside."""
         cwd = cwd or self.folder("bare")
         around = {"PATH": "/usr/bin:/bin", "HOME": cwd, "TMPDIR": cwd, **(environment or {})}
-        return await self.guest.bare(act, params or {}, cwd=cwd, seconds=seconds, environment=around)
+        return await self.guest.bare(
+            act, params or {}, cwd=cwd, seconds=seconds, environment=around, stdin=stdin
+        )
 
     async def control(self, act: str, params: Mapping[str, Any], **more: Any) -> Any:
         """What an act says outside; where it cannot even be done there, the behaviour proves nothing."""

@@ -9,10 +9,15 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import anyio
+import anyio.to_thread
+
 from metier.model.job import Place
+from metier.testing.sandbox_kit import outside as without_walls
 from metier.testing.sandbox_kit.behaviour import behaviour
 from metier.testing.sandbox_kit.bench import Bench
 from metier.testing.sandbox_kit.checks_time import warm
+from metier.testing.sandbox_kit.probes_python import PYTHON
 
 SECRET = "metier-kit-secret-b1946ac9"  # noqa: S105  it is meant to be found
 STANDARD = frozenset({"HOME", "PATH", "TMPDIR", "LANG", "TZ"})
@@ -52,6 +57,9 @@ async def the_environment_is_empty_but_for_what_was_granted(bench: Bench) -> Non
 
 
 async def the_working_directory_is_the_granted_one(bench: Bench) -> None:
+    outside = bench.folder("outside")
+    await bench.control("here", {"name": "made"}, cwd=outside)
+    bench.need("control", "made" in os.listdir(outside), os.listdir(outside))
     folders = [bench.folder("work") for _ in range(2)]
     for number, folder in enumerate((*folders, folders[0])):
         granted = (place(folder, writable=True),)
@@ -79,10 +87,21 @@ async def a_swapped_work_folder_is_refused(bench: Bench) -> None:
                 os.symlink(evil, work)
             else:
                 shutil.copytree(evil, work)
+            await _lured(bench, work, evil if other == "link" else work)
             report = await bench.run("here", {"name": "made"}, places=granted, cwd=work)
             bench.expect("refused", report.ending == "not_started", report)
             bench.expect("untouched", os.listdir(evil) == ["secret"], os.listdir(evil))
             bench.expect("unseen", "secret" not in str(bench.guest.said(report)), report)
+
+
+async def _lured(bench: Bench, work: str, there: str) -> None:
+    """Whoever is not held back writes into what took the folder's place."""
+    await bench.control("here", {"name": "lured"}, cwd=work)
+    lured = os.path.join(there, "lured")
+    bench.need("control", os.path.exists(lured), f"{lured} was not written")
+    for name in os.listdir(there):
+        if name != "secret":
+            os.unlink(os.path.join(there, name))
 
 
 def _outside(bench: Bench) -> str:
@@ -202,6 +221,8 @@ async def only_the_standard_descriptors_are_open(bench: Bench) -> None:
         pipe = os.pipe()
         for each in (listening.fileno(), opened.fileno(), *pipe):
             os.set_inheritable(each, True)
+        inherited = await anyio.to_thread.run_sync(_inherits, opened.fileno())
+        bench.need("control", inherited, "a bare child does not have it either")
         try:
             said = await bench.value("descriptors")
             again = await bench.value("descriptors")
@@ -211,6 +232,12 @@ async def only_the_standard_descriptors_are_open(bench: Bench) -> None:
     allowed = {0, 1, 2, 3} if bench.guest.bridged else {0, 1, 2}
     for each in (said, again):
         bench.expect("standard", set(each) <= allowed, each)
+
+
+def _inherits(number: int) -> bool:
+    """Whether a program that is simply started has this descriptor of ours."""
+    look = f"test -e /proc/self/fd/{number}"
+    return os.waitpid(os.posix_spawn("/bin/sh", ["sh", "-c", look], {}), 0)[1] == 0
 
 
 async def proc_sys_and_dev_are_minimal(bench: Bench) -> None:
@@ -230,12 +257,19 @@ async def runtime_files_shipped_by_a_skill_are_ignored(bench: Bench) -> None:
     if await bench.absent("shipped"):
         return
     bundle = bench.folder("shipped")
-    for name in ("json.py", "textwrap.py", "sitecustomize.py", "usercustomize.py", "planted.py"):
+    # No runner has any use for the last one, so it is not loaded already.
+    for name in (
+        *("sitecustomize.py", "usercustomize.py", "planted.py", "json.py", "textwrap.py"),
+        "colorsys.py",
+    ):
         bench.file(bundle, name, f"PLANTED = True\nraise SystemError({SECRET!r})\n")
     bench.file(bundle, "planted.pth", "import planted\n")
     for name in ("deno.json", ".npmrc", "import_map.json", "deno.lock", "package.json", "pyvenv.cfg"):
         bench.file(bundle, name, '{"imports": {"./": "https://planted.invalid/"}, "home": "/nowhere"}')
     os.mkdir(os.path.join(bundle, "bin"))
+    taken = [PYTHON, "-B", "-c", "import colorsys"]
+    control = await without_walls.outside(taken, cwd=bundle, seconds=10, environment={})
+    bench.need("control", SECRET.encode() in control.stderr, control)
     prepared = bench.guest.prepare("shipped", {}, bundle, at_load=True)
     report = await bench.sandbox.run(bench.job(prepared, places=(place(bundle),), cwd=bundle))
     said = bench.guest.said(report)
@@ -247,13 +281,15 @@ async def nothing_is_kept_between_two_calls(bench: Bench) -> None:
     work = bench.folder("work")
     places = (place(work, writable=True),)
     first = await bench.value("look_for_mark", {"leave": True, "work": True}, places=places, cwd=work)
-    await bench.value("here", {"name": "granted"}, places=places, cwd=work)
+    files = "here" not in bench.guest.absent
+    if files:
+        await bench.value("here", {"name": "granted"}, places=places, cwd=work)
     second = await bench.value("look_for_mark", {"leave": True, "work": True}, places=places, cwd=work)
     clean: dict[str, Any] = {"files": [], "module": False, "name": False, "variable": False}
     for said in (first, second):
         bench.expect("clean", {name: said[name] for name in clean} == clean, said)
     bench.expect("random", not set(first["random"]) & set(second["random"]), [first, second])
-    bench.expect("granted", os.listdir(work) == ["granted"], os.listdir(work))
+    bench.expect("granted", os.listdir(work) == (["granted"] if files else []), os.listdir(work))
 
 
 BEHAVIOURS = (

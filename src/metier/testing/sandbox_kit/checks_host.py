@@ -1,15 +1,21 @@
 """Behaviours 54 to 56: what a guest asks of the host, and what the host notes of it."""
 
+import logging
+from functools import partial
 from typing import Any, Literal, final
 
 import anyio
 
+from metier.host.bridge import Bridge
 from metier.model.guarantee import Guarantee
 from metier.model.job import Place, Report
+from metier.model.permission import PermissionSet
 from metier.model.ports import Answered, NotAnswered
+from metier.testing.sandbox_kit import leftovers
 from metier.testing.sandbox_kit.behaviour import behaviour
 from metier.testing.sandbox_kit.bench import Bench
-from metier.testing.sandbox_kit.checks_walls import CALLS
+from metier.testing.sandbox_kit.checks_files import SECRET
+from metier.testing.sandbox_kit.checks_walls import CALLS, neighbours
 
 
 @final
@@ -45,6 +51,41 @@ async def a_host_call_is_bound_to_its_own_call(bench: Bench) -> None:
         bench.expect("only_own", len(host.asked) == 3, host.asked)
     nobody = await bench.run("ask", {"asks": [["who", {}]]})
     bench.expect("nobody", bool(_first(bench, nobody).get("name")), nobody)
+    await _after_the_end(bench)
+    await _through_a_neighbour(bench)
+    host = Noting("host")
+    badly = await bench.run("ask_badly", host=host)
+    said = bench.guest.said(badly)
+    bench.expect("bad_refused", badly.ending == "returned" and len(said) >= 3 and all(said), badly)
+    bench.expect("bad_unheard", host.asked == [], host.asked)
+
+
+async def _after_the_end(bench: Bench) -> None:
+    """Nothing of a run that is over is answered, whoever of it still asks."""
+    host = Noting("host")
+    if await bench.absent("ask_late"):
+        return
+    report = await bench.run("ask_late", host=host)
+    bench.expect("over", report.ending == "returned" and bench.guest.said(report) == "over", report)
+    heard = len(host.asked)
+    bench.need("control", heard >= 1, "it was never heard, not even before its end")
+    await anyio.sleep(0.2)
+    bench.expect("late", len(host.asked) == heard, host.asked)
+
+
+async def _through_a_neighbour(bench: Bench) -> None:
+    """While one run waits, another looks for its bridge."""
+    if await bench.absent("ask_through_others", {"pids": []}):
+        return
+    mine, other = Noting("mine"), Noting("other")
+    before = leftovers.look().processes
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(bench.run, "sleep", {"seconds": 10}, host=other))
+        pids = await neighbours(bench, before)
+        report = await bench.run("ask_through_others", {"pids": pids}, host=mine)
+        bench.expect("neighbour", report.ending == "returned" and not bench.said(report).get("did"), report)
+        tasks.cancel_scope.cancel()
+    bench.expect("neighbour_unheard", mine.asked == other.asked == [], [mine.asked, other.asked])
 
 
 def _first(bench: Bench, report: Report) -> dict[str, Any]:
@@ -64,6 +105,37 @@ async def a_host_error_crosses_as_name_and_message_only(bench: Bench) -> None:
     bench.expect("message", "there is no such thing" in shown, report)
     bench.expect("nothing_more", "Traceback" not in shown and "metier/" not in shown, report)
     bench.expect("no_violation", not report.violations and not report.denials, report)
+    await _raised(bench)
+
+
+@final
+class Failing:
+    """A service with a fault, whose words tell what nobody may know."""
+
+    def allowed(self, permissions: PermissionSet) -> bool:
+        return True
+
+    async def answer(self, params: dict[str, Any]) -> Answered | NotAnswered:
+        raise RuntimeError(f"{SECRET} in {__file__}")
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+
+async def _raised(bench: Bench) -> None:
+    """As the runtime has it: whatever a service raises, the bridge of the call gives it another name."""
+    service = Failing()
+    log = logging.getLogger("metier.host")
+    before, log.disabled = log.disabled, True
+    try:
+        async with Bridge("kit", "kit", PermissionSet(), {"find": service, "exec": service}) as bridge:
+            report = await bench.run("ask", {"asks": [["find", {}]]}, host=bridge)
+    finally:
+        log.disabled = before
+    bench.expect("raised", _first(bench, report).get("name") == "HostError", report)
+    shown = f"{bench.guest.said(report)} {bench.guest.shown(report)} {report.fault}"
+    for word in (SECRET, __file__, "RuntimeError", "Traceback"):
+        bench.expect("raised_nothing_more", word not in shown, report)
 
 
 async def a_violation_is_reported_and_an_ordinary_error_is_not(bench: Bench) -> None:
@@ -90,7 +162,14 @@ async def a_violation_is_reported_and_an_ordinary_error_is_not(bench: Bench) -> 
 
 
 async def _ordinary(bench: Bench) -> None:
-    """Files that are not there, or not granted, are no violation."""
+    """Files that are not there, or not granted, are no violation; nor is a server that says no."""
+    if await bench.absent("exists"):
+        report = await bench.run("end", {"how": "raise", "text": "no"})
+        bench.expect("ordinary", report.ending == "raised" and not report.violations, report)
+        private = await bench.run("network", {"tcp": 9})
+        told = [each.kind for each in private.violations]
+        bench.expect("private", (private.ending, told) == ("stopped", ["egress"]), private)
+        return
     work = bench.folder("work")
     places = (Place(path=work),)
     missing = await bench.run("exists", {"file": f"{work}/nothing"}, places=places)

@@ -7,8 +7,12 @@ import math
 import os
 from typing import Any
 
+from msgspec.structs import replace
+
 from metier.model.entry import Command
-from metier.model.guarantee import Guarantee
+from metier.model.guarantee import MEANING, Guarantee
+from metier.model.job import Job
+from metier.sandbox.protocol import Sandbox
 from metier.sandbox.select import Unavailable, select
 from metier.testing.sandbox_kit import leftovers
 from metier.testing.sandbox_kit.behaviour import behaviour
@@ -19,18 +23,33 @@ async def a_missing_guarantee_refuses_the_job_and_names_it(bench: Bench) -> None
     prepared = bench.guest.prepare("echo", {}, bench.folder("bundle"))
     job = bench.job(prepared)
     bench.need("control", select(job, [bench.sandbox]) is bench.sandbox, select(job, [bench.sandbox]))
-    for lacking, reopen in bench.backend.without.items():
+    for promise in frozenset(Guarantee) - bench.sandbox.guarantees():
+        found = select(replace(job, needs=job.needs | {promise}), [bench.sandbox])
+        lacking = found.lacking if isinstance(found, Unavailable) else frozenset[Guarantee]()
+        bench.expect(
+            "refused", lacking == frozenset({promise}), f"{promise} is not promised, and yet: {found}"
+        )
+        bench.expect("named", MEANING[promise] in str(found), found)
+    for part, reopen in bench.backend.without.items():
         before = leftovers.look()
         opened = reopen(bench.folder("state"))
         try:
-            found = select(job, [opened.sandbox])
-            bench.expect("refused", isinstance(found, Unavailable), f"without {lacking} it was taken")
-            named = isinstance(found, Unavailable) and any(lacking in each for each in found.reasons)
-            bench.expect("named", named, found)
-            bench.expect("remedy", isinstance(found, Unavailable) and bool(found.remedy), found)
+            await _lacks(bench, opened.sandbox, job, part)
         finally:
             await opened.aclose()
         await bench.gone(before, "nothing_started")
+
+
+async def _lacks(bench: Bench, sandbox: Sandbox, job: Job, part: str) -> None:
+    """Without a part of it the job is not taken or, where only a start can tell, not started."""
+    found = select(job, [sandbox])
+    if isinstance(found, Unavailable):
+        bench.expect("named", any(part in each for each in found.reasons), found)
+        bench.expect("remedy", bool(found.remedy), found)
+        return
+    report = await sandbox.run(job)
+    bench.expect("refused", report.ending == "not_started", f"without {part}: {report}")
+    bench.expect("named", report.fault is not None and part in report.fault.message, report)
 
 
 async def stated_guarantees_are_exactly_those_this_kit_proves(bench: Bench) -> None:

@@ -77,3 +77,60 @@ WASM: Final = (
         guarantee=Guarantee.NETWORK_BY_GRANT,
     ),
 )
+
+_NO_CODE: Final = "no code of a skill runs: our own process sends one request, and"
+_NOTHING_TO_TRY: Final = (
+    (12, ("huge",), "what an answer unpacks to counts as output"),
+    (17, ("fill",), "an answer is kept nowhere on the disk"),
+    (18, ("open_files",), "a request has one connection"),
+    (19, ("recursion",), "nothing of the skill's calls itself"),
+    (29, ("read_input",), "nothing reads an input"),
+    (35, ("environment",), "there is no environment; a request has the headers its entry names"),
+    (36, ("here",), "there is no working directory"),
+    (37, ("here",), "there is no working directory"),
+    (38, ("read_outside", "exists"), "there is nobody to open a file"),
+    (40, ("change",), "there is nobody to open a file"),
+    (41, ("change",), "there is nobody to open a file"),
+    (42, ("here",), "nothing is mounted"),
+    (59, ("break_itself",), "there is no guest that could be used again; a connection is not either"),
+)
+_NOT_PROMISED: Final = {
+    Guarantee.CONTENTS: (38, "files are out of its reach because nothing opens any"),
+    Guarantee.EXISTENCE: (38, "files are out of its reach because nothing opens any"),
+    Guarantee.METADATA: (41, "files are out of its reach because nothing opens any"),
+    Guarantee.NO_NETWORK: (47, "the network is all it has; which part of it is granted is promised instead"),
+    Guarantee.PROCESSES_HIDDEN: (51, "there is nobody to look at processes"),
+    Guarantee.TREE_KILLED: (21, "there is no process to be killed; the connection is closed with the call"),
+    Guarantee.MEMORY_BOUNDED: (11, "the memory is ours, and bounded by the limit on output"),
+    Guarantee.MEMORY_EXACT: (14, "the memory is ours, and bounded by the limit on output"),
+    Guarantee.PROCESSES_BOUNDED: (15, "there are no processes"),
+    Guarantee.DISK_BOUNDED: (17, "an answer is kept nowhere on the disk"),
+    Guarantee.NO_PRIVILEGE: (49, "there is nobody to use a privilege"),
+    Guarantee.VIOLATIONS_SEEN: (
+        56,
+        "there are no system calls of a skill to be seen; a private address is, by egress",
+    ),
+}
+HTTP: Final = (
+    *(Gap(behaviour=number, needs=acts, reason=f"{_NO_CODE} {why}") for number, acts, why in _NOTHING_TO_TRY),
+    *(
+        Gap(behaviour=number, reason=f"{_NO_CODE} {why}", guarantee=guarantee)
+        for guarantee, (number, why) in _NOT_PROMISED.items()
+    ),
+    Gap(
+        behaviour=27,
+        what=frozenset({"counted"}),
+        reason="a download is broken off at the limit, so nobody knows how much more there would have been",
+    ),
+    Gap(
+        behaviour=31,
+        what=frozenset({"exit_3", "exit_137", "apart"}),
+        reason="a request has no exit code; why no answer came is told in words",
+    ),
+    Gap(
+        behaviour=60,
+        what=frozenset({"memory", "output", "killed_memory", "killed_time"}),
+        reason="the work is done by our own process, which does not keep account of it by request; "
+        "of an answer that did not come whole no bytes are told",
+    ),
+)

@@ -22,6 +22,7 @@ class Prepared(Struct, frozen=True, kw_only=True):
     bundle: str = ""
     binaries: dict[str, str] = {}
     places: tuple[Place, ...] = ()
+    hosts: tuple[str, ...] = ()
 
 
 @final
@@ -62,12 +63,36 @@ class Guest(Protocol):
         """How a run may end when it is refused memory: some languages turn that into an error of their own."""
         ...
 
+    @property
+    def has_processes(self) -> bool:
+        """Whether a run of it is a process, and not a part of ours."""
+        ...
+
+    @property
+    def leaves_silent(self) -> frozenset[str]:
+        """How a run ends that is over without having given a result."""
+        ...
+
+    @property
+    def odd_as(self) -> tuple[type, ...]:
+        """What a result that is no plain data may come back as; nothing where it has to be refused."""
+        ...
+
+    @property
+    def burns_fuel(self) -> bool:
+        """Whether its steps are counted."""
+        ...
+
     def prepare(self, act: str, params: Mapping[str, Any], folder: str, *, at_load: bool = False) -> Prepared:
         """The act as a job. `folder` is empty and the guest's own; `at_load` runs it before any function is called."""
         ...
 
     def said(self, report: Report) -> Any:
         """What the act gave back."""
+        ...
+
+    def shown(self, report: Report) -> str:
+        """What it printed, on whichever output."""
         ...
 
     async def bare(
@@ -78,6 +103,7 @@ class Guest(Protocol):
         cwd: str,
         seconds: float,
         environment: Mapping[str, str],
+        stdin: bytes = b"",
     ) -> Bare:
         """The same act without any wall. It is killed after `seconds`; what it started is not."""
         ...

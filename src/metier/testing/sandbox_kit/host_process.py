@@ -4,9 +4,6 @@ It opens the backend, runs `echo` and says `warm`, then runs the acts it was giv
 said.
 """
 
-# ruff: noqa: ASYNC110
-# What happens outside tells nobody, so it is looked at again and again.
-
 import fcntl
 import importlib.util
 import os
@@ -44,14 +41,14 @@ class HostProcess:
         self.pid: Final = process.pid
 
     async def running(self) -> None:
-        """Until its acts are under way."""
+        """Until its acts are under way, and there are no more processes of it than a moment ago."""
         await self._said(b"warm\n")
-        ready = len(leftovers.below(self.pid))
-        give_up = time.monotonic() + 0.5
-        # A backend without processes of its own has none to wait for.
-        while ready and len(leftovers.below(self.pid)) <= ready and time.monotonic() < give_up:
+        seen, since, give_up = leftovers.below(self.pid), time.monotonic(), time.monotonic() + 5
+        while time.monotonic() < min(since + 0.3, give_up):
             await anyio.sleep(0.02)
-        await anyio.sleep(0.3)
+            now = leftovers.below(self.pid)
+            if now != seen:
+                seen, since = now, time.monotonic()
 
     async def answers(self) -> list[Any]:
         """What its acts said, once it has ended."""
@@ -119,6 +116,7 @@ async def started(
 def load(elsewhere: str) -> Backend:
     """The backend that a `file.py:function` stands for."""
     path, _, function = elsewhere.rpartition(":")
+    sys.path.append(os.path.dirname(path))  # it may have neighbours that it needs
     spec = importlib.util.spec_from_file_location("kit_backend", path)
     if spec is None or spec.loader is None:
         raise KitFailure(f"{path} cannot be loaded")

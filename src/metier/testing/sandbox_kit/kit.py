@@ -82,7 +82,7 @@ async def _tried(behaviour: Behaviour, backend: Backend, folder: str) -> tuple[l
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(heart.beat)
             try:
-                await behaviour.check(bench)
+                await _check(behaviour, bench)
             except* KitFailure as failures:
                 # An expectation that makes going on senseless may lie inside a task group of the behaviour's own.
                 bench.expect("could not be tried", False, _words(failures))
@@ -90,6 +90,14 @@ async def _tried(behaviour: Behaviour, backend: Backend, folder: str) -> tuple[l
         return list(bench.broken), heart.longest
     finally:
         await opened.aclose()
+
+
+async def _check(behaviour: Behaviour, bench: Bench) -> None:
+    gaps = [each for each in bench.backend.gaps if each.behaviour == behaviour.number and each.needs]
+    for act in (act for each in gaps for act in each.needs):
+        bench.need("gap", await bench.absent(act), f"the guest can {act}, so the behaviour can be tried")
+    if not gaps:
+        await behaviour.check(bench)
 
 
 def _words(failures: BaseExceptionGroup[KitFailure]) -> str:

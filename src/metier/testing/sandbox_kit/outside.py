@@ -1,7 +1,9 @@
 """Runs a program without any wall: the control of every attack."""
 
+import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -15,12 +17,19 @@ from metier.testing.sandbox_kit.guest import Bare
 KEPT = 4 << 20
 
 
-async def outside(argv: Sequence[str], *, cwd: str, seconds: float, environment: Mapping[str, str]) -> Bare:
-    """Run it as whoever we are, with our file system, our network and this environment."""
+async def outside(
+    argv: Sequence[str], *, cwd: str, seconds: float, environment: Mapping[str, str], stdin: bytes = b""
+) -> Bare:
+    """Run it as whoever we are, with our file system, our network and this environment.
+
+    `stdin` is at most what a pipe holds; nothing means the null device.
+    """
     line = ["/bin/sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", cwd or "/", *argv]
     began = time.monotonic()
-    with Capture(KEPT) as out, Capture(KEPT) as err:
-        begin = partial(start, line, stdout=out.theirs, stderr=err.theirs, environment=environment)
+    with Capture(KEPT) as out, Capture(KEPT) as err, _input(stdin) as given:
+        begin = partial(
+            start, line, stdin=given, stdout=out.theirs, stderr=err.theirs, environment=environment
+        )
         child = await in_starter(begin)
         out.close_theirs()
         err.close_theirs()
@@ -40,6 +49,20 @@ async def outside(argv: Sequence[str], *, cwd: str, seconds: float, environment:
         taken = time.monotonic() - began
     value = last_line(out.data)
     return Bare(value=value, exit_code=code, stdout=out.data, stderr=err.data, seconds=taken)
+
+
+@contextmanager
+def _input(data: bytes) -> Generator[int | None]:
+    if not data:
+        yield None
+        return
+    theirs, ours = os.pipe()
+    try:
+        os.write(ours, data)
+        os.close(ours)
+        yield theirs
+    finally:
+        os.close(theirs)
 
 
 def last_line(data: bytes) -> Any:

@@ -39,10 +39,14 @@ class JavaScriptGuest:
     name: Final = "javascript"
     bridged: Final = True
     leaves_uncaught: Final = frozenset({"out_of_memory", "raised"})
+    leaves_silent: Final = frozenset({"no_result"})
+    odd_as: Final[tuple[type, ...]] = ()
+    has_processes: Final = True
+    burns_fuel: Final = False
     absent: Final[Mapping[str, str]] = dict.fromkeys(
         (
             *("daemons", "deaf", "forks", "children_memory", "system_calls", "privilege", "others", "trace"),
-            "descriptors",
+            *("descriptors", "ask_through_others"),
         ),
         _BEYOND,
     )
@@ -78,6 +82,9 @@ class JavaScriptGuest:
     def said(self, report: Report) -> Any:
         return report.value
 
+    def shown(self, report: Report) -> str:
+        return report.stdout + report.stderr
+
     async def bare(
         self,
         act: str,
@@ -86,6 +93,7 @@ class JavaScriptGuest:
         cwd: str,
         seconds: float,
         environment: Mapping[str, str],
+        stdin: bytes = b"",
     ) -> Bare:
         engine = find_engine()
         if isinstance(engine, Missing):
@@ -98,4 +106,4 @@ class JavaScriptGuest:
                 file.write(f"// {leftovers.mark()}\n{_text()}\n{ending}\n")
             around = {**environment, "DENO_DIR": folder, "DENO_NO_UPDATE_CHECK": "1"}
             argv = [engine.path, *_FLAGS, path]
-            return await outside(argv, cwd=cwd, seconds=seconds, environment=around)
+            return await outside(argv, cwd=cwd, seconds=seconds, environment=around, stdin=stdin)

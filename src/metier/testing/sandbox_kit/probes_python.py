@@ -79,10 +79,15 @@ def _program(act: str) -> str:
 
 
 async def _outside(
-    act: str, params: Mapping[str, Any], cwd: str, seconds: float, environment: Mapping[str, str]
+    act: str,
+    params: Mapping[str, Any],
+    cwd: str,
+    seconds: float,
+    environment: Mapping[str, str],
+    stdin: bytes,
 ) -> Bare:
     argv = [PYTHON, "-I", "-S", "-B", "-c", _program(act), msgspec.json.encode(params).decode()]
-    return await outside(argv, cwd=cwd, seconds=seconds, environment=environment)
+    return await outside(argv, cwd=cwd, seconds=seconds, environment=environment, stdin=stdin)
 
 
 @final
@@ -94,6 +99,10 @@ class PythonGuest:
     certain: Final[Mapping[str, tuple[str, ...]]] = CERTAIN
     bridged: Final = True
     leaves_uncaught: Final = frozenset({"out_of_memory"})
+    leaves_silent: Final = frozenset({"no_result"})
+    odd_as: Final[tuple[type, ...]] = ()
+    has_processes: Final = True
+    burns_fuel: Final = False
 
     def prepare(self, act: str, params: Mapping[str, Any], folder: str, *, at_load: bool = False) -> Prepared:
         text = source_of(act)
@@ -111,6 +120,9 @@ class PythonGuest:
     def said(self, report: Report) -> Any:
         return report.value
 
+    def shown(self, report: Report) -> str:
+        return report.stdout + report.stderr
+
     async def bare(
         self,
         act: str,
@@ -119,8 +131,9 @@ class PythonGuest:
         cwd: str,
         seconds: float,
         environment: Mapping[str, str],
+        stdin: bytes = b"",
     ) -> Bare:
-        return await _outside(act, params, cwd, seconds, environment)
+        return await _outside(act, params, cwd, seconds, environment, stdin)
 
 
 @final
@@ -130,11 +143,18 @@ class NativeGuest:
     name: Final = "native"
     absent: Final[Mapping[str, str]] = {
         "ask": "a program has no bridge: there is no descriptor to speak on",
+        "ask_late": "a program has no bridge: there is no descriptor to speak on",
+        "ask_badly": "a program has no bridge: there is no descriptor to speak on",
+        "ask_through_others": "a program has no bridge: there is no descriptor to speak on",
         "forge": "a program has no bridge: there is no descriptor to speak on",
     }
     certain: Final[Mapping[str, tuple[str, ...]]] = CERTAIN
     bridged: Final = False
     leaves_uncaught: Final = frozenset({"out_of_memory", "exited", "signalled"})
+    leaves_silent: Final = frozenset({"no_result"})
+    odd_as: Final[tuple[type, ...]] = ()
+    has_processes: Final = True
+    burns_fuel: Final = False
 
     def prepare(self, act: str, params: Mapping[str, Any], folder: str, *, at_load: bool = False) -> Prepared:
         program = "no_bridge" if act in self.absent else act
@@ -144,6 +164,9 @@ class NativeGuest:
     def said(self, report: Report) -> Any:
         return last_line(report.stdout.encode())
 
+    def shown(self, report: Report) -> str:
+        return report.stdout + report.stderr
+
     async def bare(
         self,
         act: str,
@@ -152,5 +175,6 @@ class NativeGuest:
         cwd: str,
         seconds: float,
         environment: Mapping[str, str],
+        stdin: bytes = b"",
     ) -> Bare:
-        return await _outside(act, params, cwd, seconds, environment)
+        return await _outside(act, params, cwd, seconds, environment, stdin)

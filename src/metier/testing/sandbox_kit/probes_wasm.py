@@ -49,7 +49,7 @@ def text_of(act: str, params: Mapping[str, Any], *, at_load: bool = False) -> st
     body = acts_wasm.ACTS[act](wat, params)
     more = acts_wasm.MORE.get(act, "")
     text = wat.module(body, more=more, locals_=acts_wasm.LOCALS, at_load=at_load)
-    return text[:-1] + f"{acts_wasm.ALLOC})" if act == "ask" else text
+    return text[:-1] + f"{acts_wasm.ALLOC})" if act in ("ask", "ask_badly") else text
 
 
 @final
@@ -59,6 +59,10 @@ class WasmGuest:
     name: Final = "wasm"
     bridged: Final = True
     leaves_uncaught: Final = frozenset({"out_of_memory"})
+    leaves_silent: Final = frozenset({"no_result"})
+    odd_as: Final[tuple[type, ...]] = ()
+    has_processes: Final = False
+    burns_fuel: Final = True
     absent: Final[Mapping[str, str]] = dict.fromkeys(
         (
             *(
@@ -72,7 +76,18 @@ class WasmGuest:
                 "system_calls",
                 "privilege",
             ),
-            *("others", "trace", "network", "unix_sockets", "terminal", "made_code", "forge", "shipped"),
+            *(
+                "ask_late",
+                "ask_through_others",
+                "others",
+                "trace",
+                "network",
+                "unix_sockets",
+                "terminal",
+                "made_code",
+                "forge",
+                "shipped",
+            ),
         ),
         _NOTHING,
     )
@@ -94,6 +109,9 @@ class WasmGuest:
             return [_as_others_say(each) for each in cast("list[Any]", value)]
         return value
 
+    def shown(self, report: Report) -> str:
+        return report.stdout + report.stderr
+
     async def bare(
         self,
         act: str,
@@ -102,6 +120,7 @@ class WasmGuest:
         cwd: str,
         seconds: float,
         environment: Mapping[str, str],
+        stdin: bytes = b"",
     ) -> Bare:
         def compiled() -> str:
             return os.path.join(cwd, _compiled(act, params, cwd))
@@ -110,7 +129,7 @@ class WasmGuest:
         around = [f"{name}={value}" for name, value in environment.items()]
         given = {"PYTHONPATH": os.pathsep.join(each for each in sys.path if each)}
         argv = [PYTHON, "-B", "-c", _BARE, path, cwd, *around]
-        return await outside(argv, cwd=cwd, seconds=seconds, environment=given)
+        return await outside(argv, cwd=cwd, seconds=seconds, environment=given, stdin=stdin)
 
 
 def _compiled(act: str, params: Mapping[str, Any], folder: str, *, at_load: bool = False) -> str:

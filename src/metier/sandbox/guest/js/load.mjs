@@ -10,6 +10,7 @@ const readText = Deno.readTextFileSync;
 const AsyncFunction = (async () => {}).constructor;
 const MaybeCommonJs = /\b(?:module\s*\.\s*exports|exports\s*[.[]|require\s*\()/;
 const NeedsNode = /\b(?:require|import)\s*\(|\brequire\s*\.\s*\w/;
+const MaybeModule = /(?:^|[;}\s])(?:export[\s{*]|import[\s{*"'])/;
 const ARGUMENTS = ["exports", "module", "__filename", "__dirname", "require"];
 
 /** Everything a file of the skill exports. */
@@ -27,16 +28,8 @@ export async function loadFile(path) {
 
 /** The function meant by `name` among what a file exports. */
 export function chosen(exports, name) {
-  if (name === "default" && typeof exports === "function") return exports;
-  const found = exports?.[name];
+  const found = name === "default" ? anyFunction(exports) : exports?.[name];
   if (typeof found === "function") return found;
-  if (name === "default") {
-    // A CommonJS module loaded as a module has its exports one level down.
-    const inner = typeof found === "object" && found !== null ? found : exports;
-    for (const other of ["default", "handler", "execute"]) {
-      if (typeof inner?.[other] === "function") return inner[other];
-    }
-  }
   throw new TypeError(
     name === "default"
       ? "the file exports no function: write module.exports = async (params, context) => …, or export default"
@@ -44,14 +37,43 @@ export function chosen(exports, name) {
   );
 }
 
+function anyFunction(exports) {
+  if (typeof exports === "function") return exports;
+  const found = exports?.default;
+  if (typeof found === "function") return found;
+  // A CommonJS module loaded as a module has its exports one level down.
+  const inner = typeof found === "object" && found !== null ? found : exports;
+  for (const other of ["default", "handler", "execute"]) {
+    if (typeof inner?.[other] === "function") return inner[other];
+  }
+  return null;
+}
+
 /** A function of `params` and `context` from the text of its body. Its value is returned, or left in `result`. */
 export async function compileInline(source, language) {
   // Set in advance so that strict code may assign it too; a declaration of its own is found first.
   globalThis.result = undefined;
   const body = `${source}\n;return result;\n//# sourceURL=inline`;
-  if (language === "javascript") return new AsyncFunction("params", "context", body);
-  const text = `export default async function (params, context) {\n${body}\n}`;
-  return (await import(`data:application/typescript,${encodeURIComponent(text)}`)).default;
+  try {
+    if (language === "javascript") return new AsyncFunction("params", "context", body);
+    return (await loadText(`export default async function (params, context) {\n${body}\n}`, language)).default;
+  } catch (error) {
+    if (!MaybeModule.test(source)) throw error;
+    return ofModule(source, language); // its syntax is no function's, so nothing of it was run
+  }
+}
+
+/** Text that imports or exports is loaded as it is. A function it exports is called; else it left a `result`. */
+function ofModule(source, language) {
+  return async (params, context) => {
+    Object.assign(globalThis, { params, context });
+    const called = anyFunction(await loadText(source, language));
+    return called === null ? globalThis.result : await apart(called, [undefined, params, context]);
+  };
+}
+
+function loadText(text, language) {
+  return import(`data:application/${language},${encodeURIComponent(text)}`);
 }
 
 function compiled(text, path) {

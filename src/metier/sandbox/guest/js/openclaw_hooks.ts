@@ -24,6 +24,9 @@ export interface HookEvent {
   context: HookContext;
 }
 
+/** What comes out of a hook: the context as it left it. */
+export type HookResult = HookContext;
+
 export type HookHandler = (event: HookEvent) => Promise<void>;
 
 /** Have `handler` work on the event of this run; the context as it leaves it is the result. */

@@ -140,13 +140,19 @@ function fail(body) {
   end(`{"jsonrpc":"2.0","id":0,"error":${body}}\n`);
 }
 
-/** Say how the run ended, and leave. Only the first counts, and nothing is sent after it. */
+/** Say how the run ended, and leave when told. Only the first counts, and nothing is sent after it. */
 function end(text) {
   if (ended) return;
   const line = made(text);
   if (prefix === null) return send(line);
   ended = true;
   send(line);
+  // What this run took can be told only while it is there, so whoever looks ends it, or hangs up.
+  try {
+    while (readNow(stdin, room()) !== null) filled = 0;
+  } catch {
+    // An answer is still being waited for in another thread, and two cannot read.
+  }
   leave(0);
 }
 

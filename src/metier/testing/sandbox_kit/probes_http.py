@@ -1,0 +1,126 @@
+"""The acts as requests, for a sandbox that sends them. The server does what elsewhere the code does.
+
+Where an act needs code there is none to run it: it is handed over as Python all the same, and must not be started.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, cast, final
+
+import anyio
+import msgspec
+
+from metier.model.entry import HttpRequest, InlineCode
+from metier.model.job import Report
+from metier.testing.sandbox_kit import acts_http
+from metier.testing.sandbox_kit.guest import Bare, Prepared
+from metier.testing.sandbox_kit.outside import KEPT
+from metier.testing.sandbox_kit.probes_python import acts
+
+ORIGIN: Final = "http://kit.example"
+"""Where the acts are. The backend is opened so that this name leads to the server."""
+SLOW_ORIGIN: Final = "http://slow.example"
+"""A name that takes longer to look up than any test waits."""
+_NO_CODE: Final = "a request is our own: no code of a skill runs, and code is not taken"
+_SERVED: Final = frozenset({*acts_http.ACTS, "network"})
+
+
+@final
+class HttpGuest:
+    """Requests to a server of the kit's own."""
+
+    name: Final = "http"
+    bridged: Final = True
+    has_processes: Final = False
+    burns_fuel: Final = False
+    leaves_uncaught: Final = frozenset[str]()
+    leaves_silent: Final = frozenset({"raised"})
+    odd_as: Final[tuple[type, ...]] = (str, dict)
+    certain: Final[Mapping[str, tuple[str, ...]]] = {"network": ("tcp",)}
+
+    def __init__(self, port: Callable[[], int]) -> None:
+        """`port` tells where on loopback the server listens now."""
+        self._port = port
+
+    @property
+    def absent(self) -> Mapping[str, str]:
+        return dict.fromkeys((act for act in acts() if act not in _SERVED), _NO_CODE)
+
+    def prepare(self, act: str, params: Mapping[str, Any], folder: str, *, at_load: bool = False) -> Prepared:
+        if act not in _SERVED:
+            return Prepared(
+                entry=InlineCode(language="python", source="result = 1\n"), arguments=dict(params)
+            )
+        if act == "network":
+            url = f"http://127.0.0.1:{params['tcp']}/"
+            return Prepared(entry=HttpRequest(method="GET", url=url), arguments=dict(params))
+        body = {name: f"{{{{{name}}}}}" for name in params if _is_place(name)}
+        fixed = {name: value for name, value in params.items() if not _is_place(name)}
+        origin = SLOW_ORIGIN if at_load else ORIGIN
+        entry = HttpRequest(method="POST", url=f"{origin}/{act}", body={**fixed, **body})
+        return Prepared(entry=entry, arguments=dict(params), hosts=(origin,))
+
+    def said(self, report: Report) -> Any:
+        if report.denials or report.violations:
+            return {"did": [], "refused": [each.detail for each in (*report.denials, *report.violations)]}
+        value = cast("dict[str, Any]", report.value) if isinstance(report.value, dict) else {}
+        return value.get("body")
+
+    def shown(self, report: Report) -> str:
+        body = self.said(report)
+        if isinstance(body, dict):
+            told = cast("dict[str, Any]", body)
+            if "base64" in told:
+                import base64
+
+                return base64.b64decode(told["base64"]).decode(errors="replace")
+            return " ".join(str(each) for each in told.values())
+        return "" if body is None else str(body)
+
+    async def bare(
+        self,
+        act: str,
+        params: Mapping[str, Any],
+        *,
+        cwd: str,
+        seconds: float,
+        environment: Mapping[str, str],
+        stdin: bytes = b"",
+    ) -> Bare:
+        """As a client without any bound: it takes whatever comes, for as long as it comes."""
+        network = act == "network"
+        body = b"" if network else msgspec.json.encode(params)
+        head = f"POST /{act} HTTP/1.1\r\nHost: kit\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        answer, size, done = b"", 0, False
+        with anyio.move_on_after(seconds):
+            port = params["tcp"] if network else self._port()
+            async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+                if network:
+                    return Bare(value={"did": ["tcp"]}, exit_code=0)
+                await stream.send(head + body)
+                async for piece in stream:
+                    size += len(piece)
+                    answer += piece[: max(0, KEPT - len(answer))]
+            done = True
+        told = answer.partition(b"\r\n\r\n")[2]
+        return Bare(
+            value=_value(act, told, size), exit_code=_code(act, params) if done else None, stdout=told
+        )
+
+
+def _is_place(name: str) -> bool:
+    """Whether an argument of this name can be asked for in an entry."""
+    return name.isidentifier()
+
+
+def _value(act: str, body: bytes, size: int) -> Any:
+    if act == "memory":
+        return {"mb": size >> 20}
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _code(act: str, params: Mapping[str, Any]) -> int:
+    """A connection has no exit code: when it was closed as asked for, that is what was asked for."""
+    return int(params.get("code", 0)) if act == "end" else 0

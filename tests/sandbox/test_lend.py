@@ -1,0 +1,46 @@
+"""Folders that root lends to a sandbox: the run sees what stands there for everybody else."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# In a mount namespace of its own, for the test needs a mount that nothing else sees.
+SCRIPT = """
+import os, subprocess, sys
+import anyio
+from jobs import place, python
+from metier.sandbox.bubblewrap import Bubblewrap
+from metier.sandbox.landlock import Landlock
+from metier.sandbox.python import PythonSandbox
+
+top = sys.argv[1]
+subprocess.run(["mount", "-t", "tmpfs", "none", top + "/home/alice"], check=True)
+open(top + "/home/alice/mounted", "w").close()
+
+async def listed(wall):
+    try:
+        job = python(f"import os\\nresult = os.listdir({top!r} + '/home/alice')", places=(place(top + "/home"),))
+        return (await PythonSandbox(wall).run(job)).value
+    finally:
+        await wall.aclose()
+
+for kind in (Bubblewrap, Landlock):
+    print(os.listdir(top + "/home/alice"), anyio.run(listed, kind()))
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root lends, and only root mounts")
+def test_a_folder_with_a_mount_in_it_shows_what_is_mounted_and_not_what_lies_below(tmp_path: Path) -> None:
+    (tmp_path / "home/alice").mkdir(parents=True)
+    (tmp_path / "home/alice/covered").touch()
+    done = subprocess.run(
+        ["unshare", "--mount", "--propagation", "private", sys.executable, "-c", SCRIPT, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.stdout.splitlines() == ["['mounted'] ['mounted']"] * 2, done.stderr
