@@ -613,7 +613,7 @@ def _on_a_terminal(tmp_path: Path, source: str) -> str:
 
 
 def _speak_to_the_runner(bundle: Path, file: Path) -> list[dict[str, Any]]:
-    """Every message of a run whose host does not end it, until the process is gone."""
+    """Every message of a run whose host does not end it but hangs up, until the process is gone."""
     flags = ["--no-prompt", "--quiet", f"--allow-read={bundle},{GUEST}", f"--allow-write={file}"]
     process = subprocess.Popen(
         [engine(), "run", *flags, f"{GUEST}/runner.mjs"],
@@ -644,4 +644,6 @@ def _speak_to_the_runner(bundle: Path, file: Path) -> list[dict[str, Any]]:
                     json.dumps({"jsonrpc": "2.0", "id": lines[-1]["id"], "result": "ok"}).encode() + b"\n"
                 )
                 process.stdin.flush()
+            else:
+                process.stdin.close()  # it has said its last word, and is told that it may leave
     return lines

@@ -62,7 +62,7 @@ async def memory_of_all_processes_of_a_job_counts_together(bench: Bench) -> None
         return
     control = await bench.control("children_memory", children)
     bench.need("control", control["had"] == 10, control)
-    report = await bench.run("children_memory", children, memory_mb=128)
+    report = await bench.run("children_memory", children, memory_mb=128, timeout=2.5)
     got = report.ending == "returned" and bench.said(report).get("had") == 10
     bench.expect("together", not got, report)
 
