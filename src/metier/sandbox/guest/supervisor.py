@@ -1,8 +1,8 @@
 """Runs inside the sandbox, before any code of a skill, and starts one run at a time there.
 
-The host speaks to it over one socket: a frame is four bytes of length and JSON, with descriptors beside it. Each
-run is restricted once more (Landlock, system calls, no new privileges) before it begins. When its main process has
-ended, everything else it started is killed and reaped, and the temporary folders are emptied, before the next.
+The host speaks to it over one socket (`control.py`). Each run is restricted once more (Landlock, system calls, no new
+privileges) before it begins. It is ended at its first violation. When its main process has ended, everything else it
+started is killed and reaped, and the temporary folders are emptied, before the next.
 
 Standard library only: the package is not importable here.
 """
@@ -10,7 +10,6 @@ Standard library only: the package is not importable here.
 import ctypes
 import errno
 import fcntl
-import json
 import os
 import resource
 import select
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from metier.sandbox.guest import aftermath, confine, syscall_filter
+    from metier.sandbox.guest.control import Control
 
     Message: TypeAlias = dict[str, Any]
 else:
@@ -32,8 +32,8 @@ else:
     import aftermath
     import confine
     import syscall_filter
+    from control import Control
 
-FRAME_MOST = 64 << 20
 FAMILIES = 64
 """Address families up to here are told apart; a run cannot make a list grow by inventing more."""
 LAST_WORDS_SECONDS = 0.01
@@ -46,49 +46,6 @@ WITH_PARENT, DUMPABLE, SUBREAPER = 1, 4, 36
 LIBC = ctypes.CDLL(None, use_errno=True)
 DEFAULTS = (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ)
 """An interpreter handles or ignores these; a program started by it should not."""
-
-
-class Control:
-    """The socket to the host."""
-
-    def __init__(self, descriptor: int) -> None:
-        os.set_inheritable(descriptor, False)  # it came through an exec, and must not go through another
-        self._socket = socket.socket(fileno=descriptor)
-        self._data = b""
-        self._handed: list[int] = []
-
-    def fileno(self) -> int:
-        return self._socket.fileno()
-
-    def receive(self) -> "tuple[Message, list[int]] | None":
-        """The next frame with its descriptors, or None when the host is gone."""
-        size = self._exactly(4)
-        if size is None or (length := int.from_bytes(size, "big")) > FRAME_MOST:
-            return None
-        body = self._exactly(length)
-        if body is None:
-            return None
-        handed, self._handed = self._handed, []
-        return json.loads(body), handed
-
-    def send(self, message: "Message", descriptors: "list[int] | None" = None) -> None:
-        body = json.dumps(message, separators=(",", ":")).encode()
-        frame = len(body).to_bytes(4, "big") + body
-        if descriptors:
-            frame = frame[socket.send_fds(self._socket, [frame], descriptors) :]
-        self._socket.sendall(frame)
-
-    def _exactly(self, size: int) -> "bytes | None":
-        while len(self._data) < size:
-            data, handed, _, _ = socket.recv_fds(self._socket, 65_536, 253)
-            for each in handed:
-                os.set_inheritable(each, False)
-            self._handed += handed
-            if not data:
-                return None
-            self._data += data
-        taken, self._data = self._data[:size], self._data[size:]
-        return taken
 
 
 class Walls:
