@@ -300,14 +300,14 @@ def test_a_start_that_is_done_at_once_does_not_stop_the_loop() -> None:
 
 
 @walls
-def test_what_no_program_can_be_given_is_refused_and_never_raised(kind: type[Wall]) -> None:
+def test_what_no_program_can_be_given_is_refused_and_never_raised(kind: type[Wall], tmp_path: Path) -> None:
     odd = [
         command("echo", "a\0b"),
         command("echo", "\udcff"),
         command("echo", "x" * 200_000),
         shell("true", environment={"A=B": "x"}),
         python("result = 1", environment={"A": "\udcff"}),
-        shell("true", cwd="/nonexistent"),
+        shell("true", cwd=str(tmp_path / "nowhere")),
     ]
 
     async def work(inside: Inside) -> list[Report]:
