@@ -233,3 +233,17 @@ def test_a_run_that_asks_nothing_says_nothing_of_it(machine: Machine) -> None:
     outcome = run(machine, PYTHON, "def main(params):\n    return 1\n")
     shown = machine.metier("audit", "tail", "--call", outcome.call_id, "--json").stdout
     assert "requests" not in shown
+
+
+def test_what_a_program_was_refused_is_told_with_the_run_that_had_it_run(machine: Machine) -> None:
+    source = """import json
+async def main(params, context):
+    try:
+        await context.exec(["python3", "-c", "import socket; socket.socket()"])
+    except Exception as error:
+        return type(error).__name__
+"""
+    outcome = run(machine, PYTHON, source, permissions=PermissionSet(binaries=frozenset({"python3"})))
+    assert isinstance(outcome, Completed), outcome
+    assert outcome.run is not None
+    assert [(each.kind, each.detail) for each in outcome.run.denials] == [("socket", "AF_INET")]

@@ -294,6 +294,7 @@ def test_what_it_tried_and_was_refused_is_said_with_what_would_allow_it(start: S
         Event(kind="run", detail="ls"),
         Event(kind="env", detail="all"),
         Event(kind="env", detail="TEA"),
+        Event(kind="socket", detail="AF_UNIX"),
         Event(kind="read", detail="/"),
         Event(kind="egress", detail="127.0.0.1"),
     )
@@ -321,6 +322,7 @@ def test_what_it_tried_and_was_refused_is_said_with_what_would_allow_it(start: S
         "  refused: env all",
         "  refused: env TEA",
         "    allow it with: --allow env=TEA",
+        "  refused: socket AF_UNIX",
         "  refused: read /",
         "  refused: egress 127.0.0.1",
     ]

@@ -14,6 +14,7 @@ from metier.sandbox.bounds import Bounds
 from metier.sandbox.bridged import report_of
 from metier.sandbox.capture import Capture
 from metier.sandbox.follow import follow
+from metier.sandbox.missed import only_what_is_there
 from metier.sandbox.policy import policy_of
 from metier.sandbox.protocol import Missing
 from metier.sandbox.wall import Code, Ended, Wall
@@ -108,7 +109,7 @@ class PythonSandbox:
             memory_bytes=ended.memory_bytes,
             output_bytes=out.total + err.total + wire.logged_bytes,
         )
-        return report_of(end, ended, cut, wire, (out, err), way, usage)
+        return await only_what_is_there(report_of(end, ended, cut, wire, (out, err), way, usage))
 
 
 def _told(job: Job) -> dict[str, Json]:

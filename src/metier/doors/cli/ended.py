@@ -101,7 +101,7 @@ def _advice(attempt: Attempt) -> str:
         allowed = f", with --allow {grant}" if grant else ""
         return f"the engine itself never may: use {_INSTEAD[attempt.kind]}{allowed}"
     if attempt.kind == "socket":
-        return "allow it with: --allow host=NAME"
+        return "allow it with: --allow host=NAME" if attempt.detail.startswith("AF_INET") else ""
     grant = _grant(attempt)
     return f"allow it with: --allow {grant}" if grant else ""
 

@@ -1,8 +1,8 @@
 """The files that Python code looked for and could not have, for its author to see.
 
 Inside a sandbox what was not granted is simply not there, and nobody outside sees that it was looked for. The interpreter
-does, so it is asked to remember. Code can hide from this, and it can accuse itself of more than it did: it is a hint,
-and decides nothing.
+does, so it is asked to remember; the host then knows which of them there are. Code can hide from this, and it can accuse
+itself of more than it did: it is a hint, and decides nothing.
 
 Standard library only: the package is not importable here.
 """
@@ -45,11 +45,7 @@ class Touched:
     def refused(self) -> "list[tuple[str, str]]":
         """Kind and path of each that cannot be had now either."""
         asked, self._asked = self._asked, {}
-        return [(kind, path) for kind, path in asked if not self._is_own(path) and not _can(kind, path)]
-
-    def _is_own(self, path: str) -> bool:
-        """Whether it would lie in the temporary folder; other things of the machine may have names below it too."""
-        return path.startswith(self._temporary) and os.path.isdir(os.path.dirname(path))
+        return [(kind, path) for kind, path in asked if not _can(kind, path)]
 
     def _hear(self, event: str, given: "tuple[Any, ...]") -> None:
         if event == "os.chdir":

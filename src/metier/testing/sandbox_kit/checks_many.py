@@ -176,8 +176,10 @@ async def usage_is_reported_for_every_ending(bench: Bench) -> None:
             bench.expect("ended", report.ending == ended, report)
             where = f"{'child' if child else 'own'} {ended}: {used}; {least:.3f} to {most:.3f}"
             bench.expect("cpu", 0.8 * least <= used.cpu_seconds <= 1.2 * most, where)
-            # Twenty in the hundred, and what an interpreter or engine takes for itself.
-            bench.expect("memory", 60 << 20 <= used.memory_bytes <= 120 << 20, where)
+            # Twenty in the hundred, and what an interpreter takes for itself. An engine that clears up when it likes may
+            # hold as much again.
+            largest = 144 if bench.guest.name == "javascript" else 120
+            bench.expect("memory", 60 << 20 <= used.memory_bytes <= largest << 20, where)
             bench.expect("output", 1_000 <= used.output_bytes <= 1_100, where)
             bench.expect("seconds", _BURNED <= used.seconds <= 4, where)
             fuel = bool(used.fuel) or (stay and used.fuel is None)

@@ -87,10 +87,15 @@ async def started(
         "elsewhere", bool(bench.backend.elsewhere), "the backend does not say how another process opens it"
     )
     asked = msgspec.json.encode([list(acts), list(params), terminal is not None]).decode()
-    argv = [sys.executable, "-m", __name__, bench.backend.elsewhere, folder, asked]
+    argv = [sys.executable, "-m", __name__, bench.backend.elsewhere, folder, asked, __file__]
     temporary = tempfile.mkdtemp(prefix="metier-kit-host-")
     os.chmod(temporary, 0o755)  # noqa: S103  a sandbox may run as a user of its own
-    environment = {"TMPDIR": temporary, "PATH": os.environ.get("PATH", ""), "HOME": folder}
+    environment = {
+        "TMPDIR": temporary,
+        "PATH": os.environ.get("PATH", ""),
+        "HOME": folder,
+        "PYTHONPATH": os.pathsep.join(each for each in sys.path if each),  # the code under test, and no other
+    }
     with Capture(1 << 20) as output, Capture(1 << 20) as errors:
         begin = partial(
             start, argv, stdin=terminal, stdout=output.theirs, stderr=errors.theirs, environment=environment
@@ -153,7 +158,9 @@ async def _one(bench: Bench, act: str, params: Mapping[str, Any]) -> None:
 
 
 def main() -> None:
-    elsewhere, folder, asked = sys.argv[1:]
+    elsewhere, folder, asked, expected = sys.argv[1:]
+    if __file__ != expected:
+        raise KitFailure(f"another Metier would be judged: {__file__} instead of {expected}")
     acts, params, terminal = msgspec.json.decode(asked)
     if terminal:
         os.setsid()
