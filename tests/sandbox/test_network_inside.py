@@ -1,6 +1,8 @@
 """What sandboxed programs reach of the network: nothing, or what was granted through our proxy."""
 
 import socket
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -51,6 +53,8 @@ def run(job: Any, kind: str = "bubblewrap", egress: EgressFor = egress_for) -> R
 
 KNOCK = """
 import socket
+import subprocess
+import sys
 result = []
 for family, kind, where in [
     (socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", PORT)),
@@ -94,11 +98,35 @@ def test_net_25_code_that_ignores_the_proxy_reaches_nothing_although_it_may_use_
     assert isinstance(report.value, list) and "reached" not in report.value
 
 
-def test_net_26_no_name_is_looked_up_inside(listen: Callable[..., Listener]) -> None:
-    names = "import socket\ntry:\n    result = socket.getaddrinfo('stolen.example.org', 53)\nexcept OSError as e:\n    result = 'no'"
-    for permissions in (PermissionSet(), GRANTED):
-        report = run(python(names, permissions=permissions))
-        assert report.value == "no", ending(report)
+QUERY = """
+import socket
+import subprocess
+import sys
+try:
+    asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    asking.sendto(b"\\x12\\x34\\x01\\0\\0\\x01\\0\\0\\0\\0\\0\\0\\x06stolen\\x07example\\0\\0\\x01\\0\\x01", ("127.0.0.1", PORT))
+except OSError:
+    pass
+try:
+    socket.getaddrinfo("stolen.example.org", 53)
+except OSError:
+    result = "no"
+"""
+
+
+def test_net_26_no_name_is_looked_up_inside() -> None:
+    """Neither by the resolver of the machine nor by a question of one's own to a name server."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        server.settimeout(0.2)
+        source = QUERY.replace("PORT", str(server.getsockname()[1]))
+        for permissions in (PermissionSet(), GRANTED):
+            report = run(python(source, permissions=permissions))
+            assert report.value == "no", ending(report)
+            with pytest.raises(TimeoutError):
+                server.recv(512)
+        subprocess.run([sys.executable, "-c", source], check=True)
+        assert b"stolen" in server.recv(512), "the same question gets there from outside"
 
 
 @pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])

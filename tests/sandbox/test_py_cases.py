@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -47,9 +48,41 @@ def test_py_01_the_interpreter_is_whole_inside(make: Make, tmp_path: Path) -> No
     assert run(make, tmp_path, source).value is True
 
 
+FOREIGN = """
+import ctypes, os, subprocess
+libc, found = ctypes.CDLL(None, use_errno=True), {}
+name = FILE.encode()
+number = libc.open(name, 0)
+found["open"] = os.read(number, 9).decode() if number >= 0 else "refused"
+libc.fopen.restype = ctypes.c_void_p
+found["fopen"] = "opened" if libc.fopen(name, b"r") else "refused"
+found["rename"] = "renamed" if libc.rename(name, name + b".2") == 0 else "refused"
+found["system"] = os.system("cat " + FILE + " 2>&1 | grep -q secret")
+found["subprocess"] = subprocess.run(["/bin/cat", FILE], capture_output=True, text=True).stdout
+result = found
+"""
+
+
 @walls
-def test_py_02_files_are_out_of_reach_for_foreign_functions_too(make: Make, tmp_path: Path) -> None:
-    holds(38, make, tmp_path)
+def test_py_02_files_are_out_of_reach_for_foreign_functions_and_other_programs_too(
+    make: Make, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    file = outside / "file"
+    file.write_text("secret")
+    source = FOREIGN.replace("FILE", repr(str(file)))
+    (tmp_path / "run").mkdir()
+    report = run(make, tmp_path / "run", source)
+    refused = {"open": "refused", "fopen": "refused", "rename": "refused", "subprocess": ""}
+    assert isinstance(report.value, dict), report
+    assert report.value.pop("system") != 0
+    assert report.value == refused
+    assert file.read_text() == "secret"
+    found: dict[str, Any] = {}
+    exec(source, found)  # noqa: S102  the same without a wall
+    assert found["result"]["open"] == "secret"
+    assert (found["result"]["fopen"], found["result"]["rename"]) == ("opened", "renamed")
 
 
 @walls

@@ -70,8 +70,9 @@ def summary(outcome: Completed | Failed, run: Run) -> list[str]:
     parts = [
         f"{run.seconds:.2f} s",
         f"{run.cpu_seconds:.2f} s of CPU",
-        f"{run.memory_bytes / 1_048_576:.0f} MB",
     ]
+    if run.memory_bytes:  # a run may be over before anybody could look
+        parts.append(f"{run.memory_bytes / 1_048_576:.0f} MB")
     if run.fuel is not None:
         parts.append(f"{run.fuel:,} fuel")
     lines = [f"[{run.sandbox}] {ended}: {', '.join(parts)}"]
