@@ -20,7 +20,7 @@ import anyio
 from metier.sandbox.wasm_compile import NotNow, Refused, Source
 
 _AT_ONCE: Final = 2
-_MOST_MODULES: Final = 64
+_MOST_MODULES: Final = 128
 _MOST_OF_A_SKILL: Final = 16
 _MOST_CALLS: Final = 64
 """That wait for the same module."""
