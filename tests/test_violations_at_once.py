@@ -1,7 +1,7 @@
 """What no skill may ever do ends its run there and then, whatever the run or its caller does besides."""
 
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -95,12 +95,13 @@ def test_lnx_19_the_alarm_is_raised_also_when_the_caller_goes_away(kind: Kind) -
 
 
 @pytest.fixture
-def forge(tmp_path: Path) -> Forge:
+def forge(tmp_path: Path) -> Iterator[Forge]:
     machine = Machine(tmp_path)
     write_skill(machine.skills / "tea")
     made = Forge(machine)
     made.trusted("tea")
-    return made
+    yield made
+    made.database.close()
 
 
 @asynccontextmanager

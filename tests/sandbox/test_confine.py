@@ -544,7 +544,7 @@ ends = os.pipe()
 def asked(descriptor, request, argument=bytes(64)):
     return attempt(fcntl.ioctl, descriptor, request, argument)
 def upper(request):  # the kernel looks at the lower half only
-    return call("ioctl", file, request | 1 << 32, b"h" + bytes(63))
+    return call("ioctl", file, request | 1 << 32, bytes(64))
 reserve = struct.pack("hhqqII16x", 0, 0, 0, 1 << 20, 0, 0)
 result = {
     "reserve": [asked(file, 0x40305828, reserve), asked(file, 0x4030582A, reserve), asked(file, 0x40305839, reserve)],
