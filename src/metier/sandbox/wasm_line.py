@@ -7,18 +7,19 @@ remembered by its digest, so that its next call costs nothing.
 It belongs to no event loop: compiling is done in threads that end when the line is empty.
 """
 
+import logging
 import os
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final, final
 
 import anyio
 
 from metier.sandbox.wasm_compile import NotNow, Refused, Source
 
+_log: Final = logging.getLogger("metier.wasm")
 _AT_ONCE: Final = 2
 _MOST_MODULES: Final = 128
 _MOST_OF_A_SKILL: Final = 16
@@ -147,13 +148,9 @@ class Line:
 
     def _work(self) -> None:
         while (order := self._take()) is not None:
-            problem: Refused | NotNow | None = NotNow("its module cannot be compiled now; try again later")
-            try:
-                with suppress(Exception):
-                    problem = self._tried(order.source)
-            finally:
-                with self._lock:
-                    self._settle(order, problem)
+            problem = self._tried(order.source)
+            with self._lock:
+                self._settle(order, problem)
 
     def _take(self) -> _Order | None:
         with self._lock:
@@ -169,6 +166,9 @@ class Line:
             self._make(source, self._stopped)
         except (Refused, NotNow) as problem:
             return problem
+        except Exception:  # noqa: BLE001  the front door of a thread: those who wait are owed an answer, and we the reason
+            _log.exception("a module could not be compiled")
+            return NotNow("its module cannot be compiled now; try again later")
         return None
 
     def _settle(self, order: _Order, problem: Refused | NotNow | None) -> None:
