@@ -1,9 +1,10 @@
-"""The kit finds what is wrong: without a wall its behaviours fail, and a gap that is none is found out."""
+"""The kit finds what is wrong: each of its behaviours can fail, and a gap that is none is found out."""
 
+import ctypes
 import os
 import signal
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import anyio
 import pytest
 
 from kit_backends import (
-    Alone,
     bubblewrap_deno,
     bubblewrap_native,
     bubblewrap_python,
@@ -23,18 +23,17 @@ from kit_backends import (
     landlock_python,
     wasm,
 )
-from metier.model.entry import Command
+from kit_fault_table import FAULTS, WITHOUT_A_WALL, Fault
+from kit_faults import NoSandbox, no_sandbox
 from metier.model.guarantee import Guarantee
-from metier.model.job import Ending, Job, Report
 from metier.model.ports import Answered, NotAnswered
-from metier.sandbox.protocol import Missing
-from metier.testing.sandbox_kit import checks_host, leftovers
+from metier.testing.sandbox_kit import bench, checks_host, leftovers, only_outside
 from metier.testing.sandbox_kit.backend import Backend, Gap
-from metier.testing.sandbox_kit.bench import KitFailure
+from metier.testing.sandbox_kit.behaviour import Behaviour, Control, behaviour
+from metier.testing.sandbox_kit.bench import Bench, KitFailure
 from metier.testing.sandbox_kit.checks_files import SECRET
 from metier.testing.sandbox_kit.kit import BEHAVIOURS, NUMBERED, verify
-from metier.testing.sandbox_kit.outside import outside
-from metier.testing.sandbox_kit.probes_python import NativeGuest, acts
+from metier.testing.sandbox_kit.probes_python import acts
 
 pytestmark = pytest.mark.slow
 
@@ -42,51 +41,14 @@ EVERY = (
     *(bubblewrap_native, bubblewrap_straight, bubblewrap_python, bubblewrap_deno),
     *(landlock_native, landlock_python, landlock_deno, wasm, http),
 )
-# What a program without any wall is not stopped from.
-BROKEN_WITHOUT_A_WALL = (
-    *(11, 12, 13, 14, 15, 16, 17, 18, 21, 23, 37, 38, 39, 40, 41, 44, 46, 47, 48, 49, 50, 51, 53, 56),
-)
-
-
-class NoSandbox:
-    """Promises everything and does nothing but start the program."""
-
-    name = "none"
-
-    def takes(self, job: Job) -> bool:
-        return True
-
-    def guarantees(self) -> frozenset[Guarantee]:
-        return frozenset(Guarantee)
-
-    def missing(self) -> tuple[Missing, ...]:
-        return ()
-
-    async def run(self, job: Job) -> Report:
-        assert isinstance(job.entry, Command)
-        with tempfile.TemporaryDirectory(prefix="none-", ignore_cleanup_errors=True) as folder:
-            around = {"TMPDIR": folder, "HOME": folder, "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
-            environment = {**around, **job.environment}
-            seconds = job.limits.timeout
-            done = await outside(
-                job.entry.argv, cwd=job.cwd or folder, seconds=seconds, environment=environment
-            )
-        ending: Ending = "exited"
-        if done.exit_code is None:
-            ending = "timed_out"
-        elif done.exit_code == 0:
-            ending = "returned"
-        elif done.exit_code < 0:
-            ending = "signalled"
-        return Report(ending=ending, exit_code=done.exit_code, stdout=done.stdout.decode(errors="replace"))
-
-    async def aclose(self) -> None:
-        """Nothing is kept."""
-
-
-def no_sandbox() -> Backend:
-    nothing = Alone(NoSandbox())
-    return Backend(name="nothing", open=lambda folder: nothing, guest=NativeGuest(), small_files=1)
+# What cannot be shown outside, because it is about what a backend says or how it treats several runs.
+ONLY_BY_A_FAULT = (2, 3, 10, 31, 57, 58, 60)
+CONTROLS: dict[int, Control] = {
+    **dict.fromkeys(range(1, 61), "outside"),
+    **dict.fromkeys(ONLY_BY_A_FAULT, "fault"),
+}
+# Where a run without a wall leaves a mark.
+MARKED = ("/tmp/mark", "/var/tmp/mark", "/dev/shm/mark")
 
 
 def test_there_are_sixty_behaviours_and_each_is_named_once() -> None:
@@ -104,25 +66,94 @@ def test_every_act_says_what_it_is_for_or_is_a_line() -> None:
     assert len(acts()) > 40
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", BROKEN_WITHOUT_A_WALL)
+def test_it_is_said_of_every_behaviour_how_it_is_known_that_it_can_fail() -> None:
+    assert {each.number: each.control for each in BEHAVIOURS} == CONTROLS
+
+
+def test_for_every_behaviour_that_has_no_control_outside_there_is_a_fault() -> None:
+    found = {fault.number for fault in FAULTS} | set(WITHOUT_A_WALL)
+    assert set(ONLY_BY_A_FAULT) <= found
+    assert found <= set(NUMBERED)
+    assert all(fault.broken for fault in FAULTS)
+    assert all(WITHOUT_A_WALL.values())
+
+
+@pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=str)
+def test_the_control_is_made_outside_before_anything_runs_inside(
+    behaviour: Behaviour, tmp_path: Path
+) -> None:
+    nothing = Bench(NoSandbox(), bubblewrap_native(), str(tmp_path))
+    made = anyio.run(only_outside.controls, behaviour, nothing)
+    assert bool(made) == (behaviour.control == "outside")
+
+
+async def makes_no_control(bench: Bench) -> None:
+    await bench.value("echo")
+
+
+async def controls_what_does_not_happen(bench: Bench) -> None:
+    bench.prove(False, "nothing happens outside either")
+
+
+def test_a_behaviour_that_makes_no_control_shows_nothing(tmp_path: Path) -> None:
+    with pytest.raises(KitFailure, match="no control was made"):
+        anyio.run(verify, behaviour(36, makes_no_control), bubblewrap_native(), str(tmp_path))
+
+
+def test_nor_does_one_whose_control_does_not_hold(tmp_path: Path) -> None:
+    with pytest.raises(KitFailure, match="could not be tried: control: nothing happens outside either"):
+        anyio.run(verify, behaviour(36, controls_what_does_not_happen), bubblewrap_native(), str(tmp_path))
+
+
+def test_nor_where_the_backend_has_nothing_to_try_it_with(tmp_path: Path) -> None:
+    """A gap excuses from the behaviour, not from its control."""
+    with pytest.raises(KitFailure, match="no control was made"):
+        anyio.run(verify, behaviour(36, makes_no_control), http(), str(tmp_path))
+
+
+@pytest.mark.parametrize("number", WITHOUT_A_WALL)
 def test_without_a_wall_the_behaviour_fails(number: int, tmp_path: Path) -> None:
+    _is_found_out(number, no_sandbox(), WITHOUT_A_WALL[number], tmp_path)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+def test_a_fault_is_found_out(fault: Fault, tmp_path: Path) -> None:
+    _is_found_out(fault.number, fault.backend(), fault.broken, tmp_path)
+
+
+def _is_found_out(number: int, backend: Backend, broken: Sequence[str], tmp_path: Path) -> None:
+    few = changed(bench, "TORTURE", False)  # a fault is found out at once, or never
+    with few, _adopting(), pytest.raises(KitFailure) as failure:
+        anyio.run(verify, NUMBERED[number], backend, str(tmp_path))
+    words = str(failure.value)
+    assert "could not be tried" not in words
+    for each in broken:
+        assert f"\n  {each}: " in words
+
+
+@contextmanager
+def _adopting() -> Iterator[None]:
+    """What is left without a parent comes to us, also of another host that was killed, and is ended afterwards."""
+    prctl, adopts = ctypes.CDLL(None).prctl, 36
+    prctl(adopts, 1, 0, 0, 0)
     try:
-        with pytest.raises(KitFailure) as failure:
-            anyio.run(verify, NUMBERED[number], no_sandbox(), str(tmp_path))
-        assert "could not be tried" not in str(failure.value)
+        yield
     finally:
         _put_down()
+        prctl(adopts, 0, 0, 0, 0)
 
 
 def _put_down() -> None:
-    """End what the behaviour rightly found left behind."""
-    for pid in (each.pid for each in leftovers.ours()):
-        try:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-        except (ProcessLookupError, ChildProcessError):
-            continue
+    """End and remove what the behaviour rightly found left behind."""
+    rounds = 10  # whoever loses a parent in one comes to us for the next
+    while (found := leftovers.ours()) and (rounds := rounds - 1):
+        for each in found:
+            with suppress(ProcessLookupError, ChildProcessError):
+                os.kill(each.pid, signal.SIGKILL)
+                os.waitpid(each.pid, 0)
+    for path in MARKED:
+        if os.path.exists(path) and Path(path).read_text() == "was here":
+            os.unlink(path)
 
 
 def test_a_gap_that_is_none_is_found_out(tmp_path: Path) -> None:

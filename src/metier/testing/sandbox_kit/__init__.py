@@ -6,6 +6,7 @@ Say how your backend is opened (`backend.Backend`), then have every one of `kit.
     def test_my_sandbox(behaviour, tmp_path):
         anyio.run(kit.verify, behaviour, my_backend(), str(tmp_path))
 
-Each attack is first run bare, outside, where it must succeed. After each behaviour nothing may be left.
+Each attack is first run bare, outside, where it must succeed; a behaviour that was to do so and did not fails. After
+each behaviour nothing may be left.
 METIER_TORTURE=1 tries more often.
 """

@@ -90,6 +90,7 @@ const acts = {
   },
   async huge(params) {
     const tries = new Tries();
+    await tries.try("two_gigabytes", () => new ArrayBuffer(2 ** 31).byteLength);
     await tries.try("eight_gigabytes", () => new ArrayBuffer(8 * 2 ** 30).byteLength);
     await tries.try("one_terabyte", () => new ArrayBuffer(2 ** 40).byteLength);
     if (params.text) await tries.try("one_text", () => "x".repeat(2 ** 30));
@@ -198,7 +199,8 @@ const acts = {
   },
   look_for_mark(params) {
     const files = [];
-    for (const folder of [".", "/tmp", "/var/tmp", "/dev/shm"]) {
+    const others = params.own ? [] : ["/tmp", "/var/tmp", "/dev/shm"];
+    for (const folder of [".", ...others]) {
       try {
         for (const entry of Deno.readDirSync(folder)) if (entry.name.startsWith("mark")) files.push(entry.name);
       } catch { /* not to be seen */ }
@@ -219,7 +221,7 @@ const acts = {
       random: [Math.random(), crypto.getRandomValues(new Uint32Array(1))[0]],
     };
     if (params.leave) {
-      for (const folder of [...(params.work ? [] : ["."]), "/tmp", "/var/tmp", "/dev/shm"]) {
+      for (const folder of [...(params.work ? [] : ["."]), ...others]) {
         try {
           Deno.writeTextFileSync(`${folder}/mark`, "was here");
         } catch { /* not to be written */ }

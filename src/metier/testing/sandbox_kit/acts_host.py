@@ -54,6 +54,8 @@ def ask_through_others(params: dict[str, Any]) -> Any:
     tries = Tries()
     pids = {str(pid) for pid in params["pids"]}
     with suppress(OSError):
+        if params.get("only"):
+            raise OSError("outside there are others whose bridge is none of ours")
         pids |= {name for name in os.listdir("/proc") if name.isdigit()}
     line = b'{"jsonrpc":"2.0","id":1,"method":"stolen","params":{}}\n'
     for pid in pids - {str(os.getpid())}:

@@ -23,12 +23,13 @@ def break_itself(wat: Wat, params: Mapping[str, Any]) -> str:
 def look_for_mark(wat: Wat, params: Mapping[str, Any]) -> str:
     wat.use("number", "did")
     wat.call("random_get")
-    found = f"(if {wat.opens(MARK)} (then (call $did {wat.text('mark')})))"
+    mark = "mark" if params.get("own") else MARK
+    found = f"(if {wat.opens(mark)} (then (call $did {wat.text('mark')})))"
     numbers = (
         "(drop (call $random_get (i32.const 800) (i32.const 8)))"
         " (call $number (i64.extend_i32_u (i32.load (i32.const 800))))"
     )
-    leave = f"(drop {_make(wat, MARK)})" if params["leave"] else ""
+    leave = f"(drop {_make(wat, mark)})" if params["leave"] else ""
     more = "(call $number (i64.extend_i32_u (i32.load (i32.const 804))))"
     told = wat.say('],"module":false,"name":false,"variable":false,"random":[')
     return "\n".join([wat.say('{"files":['), found, told, numbers, wat.say(","), more, wat.say("]}"), leave])

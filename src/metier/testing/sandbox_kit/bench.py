@@ -20,13 +20,16 @@ from metier.model.skill import Limits
 from metier.sandbox.protocol import Sandbox
 from metier.testing.sandbox_kit import leftovers
 from metier.testing.sandbox_kit.backend import Backend
-from metier.testing.sandbox_kit.guest import Bare, Prepared
+from metier.testing.sandbox_kit.guest import Bare, Guest, Prepared
+from metier.testing.sandbox_kit.probes_python import NativeGuest
 
 TORTURE: Final = bool(os.environ.get("METIER_TORTURE"))
 """Whether to try as often as a night allows, not as often as a few minutes do."""
 FLAT_BYTES: Final = 50 << 20
 """How much the host may grow while a guest does its worst."""
 LATE_SECONDS: Final = 1.0
+_PLAIN: Final = NativeGuest()
+"""A program that can do everything there is to do."""
 
 
 class KitFailure(AssertionError):
@@ -64,6 +67,8 @@ class Bench:
         self.proven: Final = proven
         """Every guarantee that some behaviour of the kit would find broken."""
         self.broken: Final[list[Broken]] = []
+        self.controls: Final[list[str]] = []
+        """What was seen to happen where nothing prevents it."""
         self._folder = folder
         self._number = 0
 
@@ -95,6 +100,11 @@ class Bench:
         """As `expect`, where going on would make no sense."""
         if not holds:
             raise KitFailure(f"{what}: {_shown(seen)}")
+
+    def prove(self, holds: bool, seen: object) -> None:
+        """The control: what is forbidden does happen where nothing prevents it. Else to try it shows nothing."""
+        self.need("control", holds, seen)
+        self.controls.append(_shown(seen))
 
     # Runs
 
@@ -171,15 +181,22 @@ class Bench:
         environment: Mapping[str, str] | None = None,
         stdin: bytes = b"",
     ) -> Bare:
-        """Run an act outside."""
+        """Run an act outside. Where the language has no such act, a program does it: then that is what is refused."""
         cwd = cwd or self.folder("bare")
         around = {"PATH": "/usr/bin:/bin", "HOME": cwd, "TMPDIR": cwd, **(environment or {})}
-        return await self.guest.bare(
+        return await self._outside(act).bare(
             act, params or {}, cwd=cwd, seconds=seconds, environment=around, stdin=stdin
         )
 
+    def _outside(self, act: str) -> Guest | NativeGuest:
+        return _PLAIN if act in self.guest.absent else self.guest
+
+    def certain(self, act: str) -> frozenset[str]:
+        """What of an act succeeds outside on every machine."""
+        return frozenset(self._outside(act).certain[act])
+
     async def control(self, act: str, params: Mapping[str, Any], **more: Any) -> Any:
-        """What an act says outside; where it cannot even be done there, the behaviour proves nothing."""
+        """What an act says outside, where it has to come to its end. What that shows is for `prove` to say."""
         bare = await self.bare(act, params, **more)
         self.need(f"{act} outside", bare.exit_code == 0 and bare.value is not None, bare)
         return bare.value
@@ -205,10 +222,9 @@ class Bench:
         return await self.attack_inside(act, inside, **more)
 
     async def attack_outside(self, act: str, params: Mapping[str, Any]) -> None:
-        if act not in self.guest.absent:
-            did = (await self.control(act, params))["did"]
-            certain = self.guest.certain[act]
-            self.need("control", set(certain) <= set(did), f"outside only {did} succeeded")
+        did = (await self.control(act, params))["did"]
+        certain = self.certain(act)
+        self.prove(bool(certain) and certain <= set(did), f"of {sorted(certain)} {did} succeeded outside")
 
     async def attack_inside(self, act: str, params: Mapping[str, Any], **more: Any) -> Report:
         report = await self.run(act, params, **more)

@@ -13,6 +13,8 @@ import anyio
 import anyio.to_thread
 
 from metier.model.job import Place
+from metier.sandbox.deno_where import find_engine
+from metier.sandbox.protocol import Missing
 from metier.testing.sandbox_kit import outside as without_walls
 from metier.testing.sandbox_kit.behaviour import behaviour
 from metier.testing.sandbox_kit.bench import Bench
@@ -47,7 +49,7 @@ async def the_environment_is_empty_but_for_what_was_granted(bench: Bench) -> Non
         asked["names"] = [*os.environ, "GRANTED", "OTHER", "LD_PRELOAD"]
         control = await bench.control("environment", asked, environment=dict(os.environ))
         planted_there = [value for value in control["variables"].values() if value == SECRET]
-        bench.need("control", len(planted_there) == 20, control)
+        bench.prove(len(planted_there) == 20, control)
         for granted in ({}, {"GRANTED": "yes", "OTHER": "äöü = 1"}):
             said = await bench.value("environment", asked, environment=granted)
             variables = said["variables"]
@@ -59,7 +61,7 @@ async def the_environment_is_empty_but_for_what_was_granted(bench: Bench) -> Non
 async def the_working_directory_is_the_granted_one(bench: Bench) -> None:
     outside = bench.folder("outside")
     await bench.control("here", {"name": "made"}, cwd=outside)
-    bench.need("control", "made" in os.listdir(outside), os.listdir(outside))
+    bench.prove("made" in os.listdir(outside), os.listdir(outside))
     folders = [bench.folder("work") for _ in range(2)]
     for number, folder in enumerate((*folders, folders[0])):
         granted = (place(folder, writable=True),)
@@ -98,7 +100,7 @@ async def _lured(bench: Bench, work: str, there: str) -> None:
     """Whoever is not held back writes into what took the folder's place."""
     await bench.control("here", {"name": "lured"}, cwd=work)
     lured = os.path.join(there, "lured")
-    bench.need("control", os.path.exists(lured), f"{lured} was not written")
+    bench.prove(os.path.exists(lured), f"{lured} was not written")
     for name in os.listdir(there):
         if name != "secret":
             os.unlink(os.path.join(there, name))
@@ -120,6 +122,8 @@ async def no_host_file_can_be_read_or_listed(bench: Bench) -> None:
         asked["home"] = os.path.dirname(os.path.dirname(file))
         asked["names"] = os.listdir(asked["home"])
         outside = {**asked, "file": _outside(bench)}
+        told = await bench.control("exists", {"file": outside["file"]})
+        bench.prove(bool(told["did"]), told)
         await bench.attack("read_outside", asked, outside)
     left = sorted(os.listdir(os.path.dirname(file)))
     bench.expect("unchanged", left == ["data.json", "movable", "removable", "secret.py"], left)
@@ -163,7 +167,7 @@ async def a_read_only_grant_refuses_every_change(bench: Bench) -> None:
     hook = bench.file(os.path.join(granted, "hooks"), "pre-commit", "as it was")
     control = bench.file(bench.folder("control"), "file", "as it was")
     said = await bench.control("change", {"file": control, "writable": bench.folder("control")})
-    bench.need("control", set(bench.guest.certain["change"]) <= set(said["did"]), said)
+    bench.prove(bench.certain("change") <= set(said["did"]), said)
     places = (place(granted), place(writable, writable=True))
     for each in (file, hook):
         before = _state(each)
@@ -178,7 +182,7 @@ async def metadata_outside_the_grant_cannot_be_changed(bench: Bench) -> None:
     control = bench.file(bench.folder("control"), "file", "as it was")
     before = _state(control)
     await bench.control("change", {"file": control, "writable": ""})
-    bench.need("control", not os.path.exists(control) or _state(control) != before, "nothing changed")
+    bench.prove(not os.path.exists(control) or _state(control) != before, "nothing changed")
     folder = bench.folder("outside")
     file = bench.file(folder, "file", "as it was")
     mode = os.stat(folder).st_mode
@@ -192,7 +196,11 @@ async def metadata_outside_the_grant_cannot_be_changed(bench: Bench) -> None:
 
 async def no_mount_point_lies_under_a_writable_folder(bench: Bench) -> None:
     """A link planted where a mount point might be made must not lead the one who makes it out to the host."""
-    outside = bench.folder("outside")
+    outside, lured = bench.folder("outside"), bench.folder("work")
+    os.symlink(outside, os.path.join(lured, "d"))
+    os.makedirs(os.path.join(lured, "d", "made"))
+    bench.prove(os.listdir(outside) == ["made"], os.listdir(outside))
+    os.rmdir(os.path.join(outside, "made"))
     for target in (f"/oldroot{outside}", f"/newroot{outside}", outside):
         for writable in (False, True):
             work = bench.folder("work")
@@ -214,16 +222,16 @@ async def no_mount_point_lies_under_a_writable_folder(bench: Bench) -> None:
 async def only_the_standard_descriptors_are_open(bench: Bench) -> None:
     import socket
 
-    if await bench.absent("descriptors"):
-        return
     with ExitStack() as planted_here, socket.socket(socket.AF_UNIX) as listening:
         opened = planted_here.enter_context(open(bench.file(bench.folder("state"), "database", SECRET)))
         pipe = os.pipe()
         for each in (listening.fileno(), opened.fileno(), *pipe):
             os.set_inheritable(each, True)
         inherited = await anyio.to_thread.run_sync(_inherits, opened.fileno())
-        bench.need("control", inherited, "a bare child does not have it either")
         try:
+            bench.prove(inherited, f"a bare child has descriptor {opened.fileno()}: {inherited}")
+            if await bench.absent("descriptors"):
+                return
             said = await bench.value("descriptors")
             again = await bench.value("descriptors")
         finally:
@@ -242,8 +250,9 @@ def _inherits(number: int) -> bool:
 
 async def proc_sys_and_dev_are_minimal(bench: Bench) -> None:
     asked: dict[str, Any] = {"pid": os.getpid(), "disk": _disk()}
+    await bench.attack_outside("devices", asked)
     await warm(bench)
-    await bench.attack("devices", asked, asked)
+    await bench.attack_inside("devices", asked)
 
 
 def _disk() -> str:
@@ -254,8 +263,6 @@ def _disk() -> str:
 
 
 async def runtime_files_shipped_by_a_skill_are_ignored(bench: Bench) -> None:
-    if await bench.absent("shipped"):
-        return
     bundle = bench.folder("shipped")
     # No runner has any use for the last one, so it is not loaded already.
     for name in (
@@ -265,11 +272,12 @@ async def runtime_files_shipped_by_a_skill_are_ignored(bench: Bench) -> None:
         bench.file(bundle, name, f"PLANTED = True\nraise SystemError({SECRET!r})\n")
     bench.file(bundle, "planted.pth", "import planted\n")
     for name in ("deno.json", ".npmrc", "import_map.json", "deno.lock", "package.json", "pyvenv.cfg"):
-        bench.file(bundle, name, '{"imports": {"./": "https://planted.invalid/"}, "home": "/nowhere"}')
+        bench.file(bundle, name, '{"imports": {"planted": "./planted.mjs"}, "home": "/nowhere"}')
+    bench.file(bundle, "planted.mjs", f"console.error({SECRET!r});\n")
     os.mkdir(os.path.join(bundle, "bin"))
-    taken = [PYTHON, "-B", "-c", "import colorsys"]
-    control = await without_walls.outside(taken, cwd=bundle, seconds=10, environment={})
-    bench.need("control", SECRET.encode() in control.stderr, control)
+    await _taken(bench, bundle)
+    if await bench.absent("shipped"):
+        return
     prepared = bench.guest.prepare("shipped", {}, bundle, at_load=True)
     report = await bench.sandbox.run(bench.job(prepared, places=(place(bundle),), cwd=bundle))
     said = bench.guest.said(report)
@@ -277,7 +285,26 @@ async def runtime_files_shipped_by_a_skill_are_ignored(bench: Bench) -> None:
     bench.expect("ignored", said == {"json": False, "customized": [], "path": []}, said)
 
 
+async def _taken(bench: Bench, bundle: str) -> None:
+    """Started as anybody would start it, an interpreter or an engine does take what lies there."""
+    line, own = [PYTHON, "-B", "-c", "import colorsys"], dict[str, str]()
+    if bench.guest.name == "javascript":
+        engine = find_engine()
+        path = "" if isinstance(engine, Missing) else engine.path
+        bench.need("engine", bool(path), engine)
+        bench.file(bundle, "taken.mjs", "await import('planted');\n")
+        # The lock file that is shipped is none, and an engine that looks at it goes no further.
+        line = [path, "run", "--allow-all", "--quiet", "--no-lock", "taken.mjs"]
+        own = {"DENO_DIR": bench.folder("engine"), "DENO_NO_UPDATE_CHECK": "1"}
+    control = await without_walls.outside(line, cwd=bundle, seconds=10, environment=own)
+    bench.prove(SECRET.encode() in control.stderr, control)
+
+
 async def nothing_is_kept_between_two_calls(bench: Bench) -> None:
+    shared = bench.folder("shared")
+    leave: dict[str, Any] = {"leave": True, "work": False, "own": True}
+    control = [await bench.control("look_for_mark", leave, cwd=shared) for _ in range(2)]
+    bench.prove(control[0]["files"] == [] and bool(control[1]["files"]), control)
     work = bench.folder("work")
     places = (place(work, writable=True),)
     first = await bench.value("look_for_mark", {"leave": True, "work": True}, places=places, cwd=work)

@@ -1,6 +1,10 @@
 """Behaviours 54 to 56: what a guest asks of the host, and what the host notes of it."""
 
 import logging
+import os
+import signal
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Literal, final
 
@@ -15,7 +19,7 @@ from metier.testing.sandbox_kit import leftovers
 from metier.testing.sandbox_kit.behaviour import behaviour
 from metier.testing.sandbox_kit.bench import Bench
 from metier.testing.sandbox_kit.checks_files import SECRET
-from metier.testing.sandbox_kit.checks_walls import CALLS, neighbours
+from metier.testing.sandbox_kit.checks_walls import CALLS, QUIET, neighbours
 
 
 @final
@@ -33,6 +37,7 @@ class Noting:
 
 
 async def a_host_call_is_bound_to_its_own_call(bench: Bench) -> None:
+    await _neighbour_outside(bench)
     if await bench.absent("ask"):
         return
     hosts = [Noting(f"host {number}") for number in range(12)]
@@ -68,7 +73,7 @@ async def _after_the_end(bench: Bench) -> None:
     report = await bench.run("ask_late", host=host)
     bench.expect("over", report.ending == "returned" and bench.guest.said(report) == "over", report)
     heard = len(host.asked)
-    bench.need("control", heard >= 1, "it was never heard, not even before its end")
+    bench.need("heard", heard >= 1, "it was never heard, not even before its end")
     await anyio.sleep(0.2)
     bench.expect("late", len(host.asked) == heard, host.asked)
 
@@ -88,6 +93,29 @@ async def _through_a_neighbour(bench: Bench) -> None:
     bench.expect("neighbour_unheard", mine.asked == other.asked == [], [mine.asked, other.asked])
 
 
+@contextmanager
+def _another() -> Generator[tuple[int, int]]:
+    """A program whose third descriptor is a pipe: its number, and the end that we hear."""
+    heard, bridge = os.pipe()
+    os.set_blocking(heard, False)
+    actions = [(os.POSIX_SPAWN_DUP2, bridge, 3)]
+    pid = os.posix_spawn("/bin/sleep", ["sleep", "30"], {}, file_actions=actions)
+    try:
+        yield pid, heard
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(heard)
+        os.close(bridge)
+
+
+async def _neighbour_outside(bench: Bench) -> None:
+    """Without a wall a program writes on a pipe that another one has, and is heard where that one would be."""
+    with _another() as (pid, heard):
+        said = await bench.control("ask_through_others", {"pids": [pid], "only": True})
+        bench.prove(f"{pid}_3" in said["did"] and b"stolen" in os.read(heard, 1_000), said)
+
+
 def _first(bench: Bench, report: Report) -> dict[str, Any]:
     """What came of the first request, told by name."""
     said: Any = bench.guest.said(report)
@@ -95,6 +123,12 @@ def _first(bench: Bench, report: Report) -> dict[str, Any]:
 
 
 async def a_host_error_crosses_as_name_and_message_only(bench: Bench) -> None:
+    raised = ""
+    try:
+        await Failing().answer({})
+    except RuntimeError as error:
+        raised = repr(error)
+    bench.prove(SECRET in raised and __file__ in raised, raised)
     if await bench.absent("ask"):
         return
     host = Noting("host", NotAnswered(name="NotThere", message="there is no such thing"))
@@ -139,6 +173,7 @@ async def _raised(bench: Bench) -> None:
 
 
 async def a_violation_is_reported_and_an_ordinary_error_is_not(bench: Bench) -> None:
+    await bench.attack_outside("system_calls", {"calls": CALLS | QUIET})
     await _ordinary(bench)
     if not await bench.absent("system_calls", {"calls": {}}):
         for name in ("unshare", "mount", "bpf"):

@@ -24,7 +24,7 @@ DAEMONS: dict[str, Any] = {"count": 3, "seconds": 20, "quiet": True, "stay": Fal
 
 def put_down(bench: Bench, bare: Bare) -> list[int]:
     """End what an act left outside; which of them were alive."""
-    bench.need("control", isinstance(bare.value, dict), bare)
+    bench.need("daemons outside", isinstance(bare.value, dict), bare)
     found: list[int] = []
     for pid in bare.value["pids"]:
         with suppress(ProcessLookupError):
@@ -63,10 +63,10 @@ async def fewer(bench: Bench, before: leftovers.Seen, what: str) -> None:
 
 
 async def a_kill_ends_the_whole_tree(bench: Bench) -> None:
+    control = await bench.bare("daemons", DAEMONS)
+    bench.prove(len(put_down(bench, control)) == 3, control)
     if await bench.absent("daemons", DAEMONS):
         return
-    control = await bench.bare("daemons", DAEMONS)
-    bench.need("control", len(put_down(bench, control)) == 3, control)
     before = await warmed_look(bench)
     for _ in range(bench.times(3, 50)):
         await ends_in_time(bench, "daemons", {**DAEMONS, "stay": True})
@@ -74,10 +74,10 @@ async def a_kill_ends_the_whole_tree(bench: Bench) -> None:
 
 
 async def a_guest_that_blocks_all_signals_is_killed(bench: Bench) -> None:
+    control = await bench.bare("deaf", {"stay": False})
+    bench.prove(control.value == "still here", control)
     if await bench.absent("deaf", {"stay": False}):
         return
-    control = await bench.bare("deaf", {"stay": False})
-    bench.need("control", control.value == "still here", control)
     before = await warmed_look(bench)
     await ends_in_time(bench, "deaf", {"stay": True}, limit=1.0)
     await fewer(bench, before, "survivors")
@@ -85,10 +85,10 @@ async def a_guest_that_blocks_all_signals_is_killed(bench: Bench) -> None:
 
 async def orphans_and_zombies_are_gone_after_a_normal_end(bench: Bench) -> None:
     flood = {**DAEMONS, "zombies": 20}
+    control = await bench.bare("daemons", flood)
+    bench.prove(len(put_down(bench, control)) == 3, control)
     if await bench.absent("daemons", flood):
         return
-    control = await bench.bare("daemons", flood)
-    bench.need("control", len(put_down(bench, control)) == 3, control)
     async with anyio.create_task_group() as tasks:
         for _ in range(2):  # both that will run at once are kept warm from here on
             tasks.start_soon(bench.run, "sleep", {"seconds": 0.3})
@@ -109,10 +109,10 @@ async def orphans_and_zombies_are_gone_after_a_normal_end(bench: Bench) -> None:
 
 async def a_grandchild_holding_stdout_does_not_hold_the_call(bench: Bench) -> None:
     holding = {**DAEMONS, "count": 1, "quiet": False}
+    control = await bench.bare("daemons", holding)
+    bench.prove(len(put_down(bench, control)) == 1, control)
     if await bench.absent("daemons", holding):
         return
-    control = await bench.bare("daemons", holding)
-    bench.need("control", len(put_down(bench, control)) == 1, control)
     await warm(bench)
     began = time.monotonic()
     report = await bench.run("daemons", holding)
@@ -123,13 +123,15 @@ async def a_grandchild_holding_stdout_does_not_hold_the_call(bench: Bench) -> No
 
 async def death_of_the_host_ends_every_job(bench: Bench) -> None:
     """One host with a run of each kind: one that sleeps, and one that left its session."""
+    control = await bench.bare("daemons", DAEMONS)
+    bench.prove(len(put_down(bench, control)) == 3, control)
     tree = {**DAEMONS, "stay": True}
     acts: dict[str, dict[str, Any]] = {"sleep": {"seconds": 30}, "daemons": tree}
     acts = {act: params for act, params in acts.items() if act not in bench.guest.absent}
     async with host_process.started(bench, list(acts), list(acts.values()), bench.folder("host")) as host:
         await host.running()
         theirs = leftovers.below(host.pid)
-        bench.need("control", bool(theirs) or not bench.guest.has_processes, "the other host runs nothing")
+        bench.need("running", bool(theirs) or not bench.guest.has_processes, "the other host runs nothing")
         host.kill()
         give_up = time.monotonic() + GRACE
         while leftovers.alive(theirs) and time.monotonic() < give_up:
@@ -138,6 +140,8 @@ async def death_of_the_host_ends_every_job(bench: Bench) -> None:
 
 
 async def a_cancelled_call_is_killed_like_a_timeout(bench: Bench) -> None:
+    control = await bench.bare("daemons", DAEMONS)
+    bench.prove(len(put_down(bench, control)) == 3, control)
     before = await warmed_look(bench)
     choose = random.Random(26)  # noqa: S311  the same moments every time
     act, params = ("daemons", {**DAEMONS, "stay": True})

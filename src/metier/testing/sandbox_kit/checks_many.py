@@ -147,6 +147,10 @@ async def _few_descriptors(most: int) -> leftovers.Seen:
 
 
 async def a_broken_guest_is_never_used_again(bench: Bench) -> None:
+    shared = bench.folder("shared")
+    crashed = await bench.bare("break_itself", {"crash": True}, cwd=shared)
+    control = await bench.control("look_for_mark", {"leave": False, "own": True}, cwd=shared)
+    bench.prove(crashed.exit_code != 0 and bool(control["files"]), control)
     before = await warmed_look(bench)
     breaking: list[tuple[dict[str, Any], float]] = [({"crash": False}, 0.4), ({"crash": True}, 10.0)]
     for params, timeout in breaking:
@@ -216,8 +220,16 @@ BEHAVIOURS = (
         "RES-11 LNX-15",
         "fresh_state",
         slow=True,
+        control="fault",
     ),
-    behaviour(58, a_thousand_runs_leave_nothing, "RES-04 RES-06", "tree_killed fresh_state", slow=True),
+    behaviour(
+        58,
+        a_thousand_runs_leave_nothing,
+        "RES-04 RES-06",
+        "tree_killed fresh_state",
+        slow=True,
+        control="fault",
+    ),
     behaviour(59, a_broken_guest_is_never_used_again, "WASM-06", "fresh_state"),
-    behaviour(60, usage_is_reported_for_every_ending, "RES-01 RES-09 WASM-06", slow=True),
+    behaviour(60, usage_is_reported_for_every_ending, "RES-01 RES-09 WASM-06", slow=True, control="fault"),
 )

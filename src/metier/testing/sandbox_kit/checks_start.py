@@ -17,12 +17,13 @@ from metier.sandbox.select import Unavailable, select
 from metier.testing.sandbox_kit import leftovers
 from metier.testing.sandbox_kit.behaviour import behaviour
 from metier.testing.sandbox_kit.bench import Bench, limits_of
+from metier.testing.sandbox_kit.outside import outside
 
 
 async def a_missing_guarantee_refuses_the_job_and_names_it(bench: Bench) -> None:
     prepared = bench.guest.prepare("echo", {}, bench.folder("bundle"))
     job = bench.job(prepared)
-    bench.need("control", select(job, [bench.sandbox]) is bench.sandbox, select(job, [bench.sandbox]))
+    bench.prove(select(job, [bench.sandbox]) is bench.sandbox, select(job, [bench.sandbox]))
     for promise in frozenset(Guarantee) - bench.sandbox.guarantees():
         found = select(replace(job, needs=job.needs | {promise}), [bench.sandbox])
         lacking = found.lacking if isinstance(found, Unavailable) else frozenset[Guarantee]()
@@ -107,6 +108,9 @@ HOSTILE = (
 
 
 async def arguments_of_a_job_never_become_options_of_the_sandbox(bench: Bench) -> None:
+    line = "printf '[%s]' " + " ".join(HOSTILE)
+    loose = await outside(["/bin/sh", "-c", line], cwd="/", seconds=10, environment={"PATH": "/usr/bin:/bin"})
+    bench.prove(b"uid=" in loose.stdout, loose)
     hostile = {name or "empty": name for name in HOSTILE}
     said = await bench.value("echo", dict(hostile))
     bench.expect("arguments", said == hostile, said)
@@ -124,7 +128,12 @@ async def arguments_of_a_job_never_become_options_of_the_sandbox(bench: Bench) -
 
 BEHAVIOURS = (
     behaviour(1, a_missing_guarantee_refuses_the_job_and_names_it, "LNX-02"),
-    behaviour(2, stated_guarantees_are_exactly_those_this_kit_proves, "LNX-01"),
-    behaviour(3, a_limit_below_one_above_the_maximum_or_not_a_number_is_refused_or_clamped, "RES-02 RES-21"),
+    behaviour(2, stated_guarantees_are_exactly_those_this_kit_proves, "LNX-01", control="fault"),
+    behaviour(
+        3,
+        a_limit_below_one_above_the_maximum_or_not_a_number_is_refused_or_clamped,
+        "RES-02 RES-21",
+        control="fault",
+    ),
     behaviour(4, arguments_of_a_job_never_become_options_of_the_sandbox, "LNX-04"),
 )

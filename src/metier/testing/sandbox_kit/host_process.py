@@ -1,7 +1,7 @@
 """A host in a process of its own, to be killed, or to have a terminal that ours has not.
 
 It opens the backend, runs `echo` and says `warm`, then runs the acts it was given, all at once, and prints what each
-said.
+said. With a terminal it does them bare as well, and tells that last: what belongs to its session is nobody else's.
 """
 
 import fcntl
@@ -134,7 +134,7 @@ def load(elsewhere: str) -> Backend:
 
 
 async def _main(
-    elsewhere: str, folder: str, acts: Sequence[str], params: Sequence[Mapping[str, Any]]
+    elsewhere: str, folder: str, acts: Sequence[str], params: Sequence[Mapping[str, Any]], *, bare: bool
 ) -> None:
     backend = load(elsewhere)
     state = os.path.join(folder, "state")
@@ -147,6 +147,9 @@ async def _main(
         async with anyio.create_task_group() as tasks:
             for act, given in zip(acts, params, strict=True):
                 tasks.start_soon(_one, bench, act, given)
+        for act, given in zip(acts, params, strict=True) if bare else ():
+            told = {"bare": (await bench.bare(act, given)).value}
+            os.write(1, msgspec.json.encode(told) + b"\n")
     finally:
         await opened.aclose()
 
@@ -165,7 +168,7 @@ def main() -> None:
     if terminal:
         os.setsid()
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-    anyio.run(_main, elsewhere, folder, acts, params)
+    anyio.run(partial(_main, elsewhere, folder, acts, params, bare=terminal))
 
 
 if __name__ == "__main__":

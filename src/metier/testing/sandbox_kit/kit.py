@@ -1,7 +1,8 @@
 """The contract of a sandbox as sixty behaviours, and the one function that tries one of them on a backend.
 
 A behaviour that a backend does not have is a `Gap`: a line of data with its reason. The gap is tried too, and when
-it turns out to be closed, the line is wrong and says so.
+it turns out to be closed, the line is wrong and says so. A behaviour whose check was to make a control and made none
+has shown nothing, and fails.
 """
 
 # ruff: noqa: ASYNC240
@@ -28,6 +29,7 @@ from metier.testing.sandbox_kit import (
     checks_time,
     checks_walls,
     leftovers,
+    only_outside,
 )
 from metier.testing.sandbox_kit.backend import Backend
 from metier.testing.sandbox_kit.behaviour import Behaviour
@@ -94,10 +96,14 @@ async def _tried(behaviour: Behaviour, backend: Backend, folder: str) -> tuple[l
 
 async def _check(behaviour: Behaviour, bench: Bench) -> None:
     gaps = [each for each in bench.backend.gaps if each.behaviour == behaviour.number and each.needs]
+    if gaps:
+        bench.controls.extend(await only_outside.controls(behaviour, bench))
     for act in (act for each in gaps for act in each.needs):
         bench.need("gap", await bench.absent(act), f"the guest can {act}, so the behaviour can be tried")
     if not gaps:
         await behaviour.check(bench)
+    if behaviour.control == "outside":
+        bench.need("control", bool(bench.controls), "no control was made")
 
 
 def _words(failures: BaseExceptionGroup[KitFailure]) -> str:

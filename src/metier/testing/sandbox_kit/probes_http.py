@@ -3,6 +3,8 @@
 Where an act needs code there is none to run it: it is handed over as Python all the same, and must not be started.
 """
 
+import os
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast, final
 
@@ -86,10 +88,12 @@ class HttpGuest:
         environment: Mapping[str, str],
         stdin: bytes = b"",
     ) -> Bare:
-        """As a client without any bound: it takes whatever comes, for as long as it comes."""
+        """As a client without any bound: it takes whatever comes, for as long as it comes, and keeps cookies where it is."""
         network = act == "network"
         body = b"" if network else msgspec.json.encode(params)
-        head = f"POST /{act} HTTP/1.1\r\nHost: kit\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        jar = os.path.join(cwd, "cookies")
+        head = f"POST /{act} HTTP/1.1\r\nHost: kit\r\nContent-Length: {len(body)}\r\n{_cookies(jar)}\r\n".encode()
+        began = time.monotonic()
         answer, size, done = b"", 0, False
         with anyio.move_on_after(seconds):
             port = params["tcp"] if network else self._port()
@@ -101,10 +105,28 @@ class HttpGuest:
                     size += len(piece)
                     answer += piece[: max(0, KEPT - len(answer))]
             done = True
-        told = answer.partition(b"\r\n\r\n")[2]
-        return Bare(
-            value=_value(act, told, size), exit_code=_code(act, params) if done else None, stdout=told
-        )
+        first, _, told = answer.partition(b"\r\n\r\n")
+        _keep_cookies(jar, first)
+        code = _code(act, params) if done else None
+        seconds = time.monotonic() - began
+        return Bare(value=_value(act, told, size), exit_code=code, stdout=told, seconds=seconds)
+
+
+def _cookies(jar: str) -> str:
+    """The header with what was kept, if anything was."""
+    try:
+        with open(jar, encoding="latin-1") as file:
+            return f"Cookie: {file.read()}\r\n"
+    except FileNotFoundError:
+        return ""
+
+
+def _keep_cookies(jar: str, head: bytes) -> None:
+    for line in head.decode("latin-1").split("\r\n"):
+        name, _, value = line.partition(": ")
+        if name.lower() == "set-cookie":
+            with open(jar, "w", encoding="latin-1") as file:
+                file.write(value.partition(";")[0])
 
 
 def _is_place(name: str) -> bool:
