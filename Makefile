@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 FUZZ ?= 10000
 
 .DEFAULT_GOAL := help
-.PHONY: help install format lint types imports fast check test torture bench start sandboxes wasi-testsuite bare pins clean
+.PHONY: help install format lint types imports fast check test torture bench start sandboxes wasi-testsuite bare pins clean gate
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,9 +43,13 @@ check: lint types imports fast ## Everything to pass before a commit
 test: lint types imports ## Everything CI runs
 	METIER_FUZZ_INPUTS=$(FUZZ) $(BIN)/python -m pytest -q
 
-torture: install ## The long runs: 200,000 fuzzed inputs, 1,000 sandboxed runs with kills, the contract kit in full
+torture: install ## The long runs: 200,000 fuzzed inputs, 100,000 bad calls, 1,000 sandboxed runs with kills, the contract kit in full
 	METIER_FUZZ_INPUTS=200000 $(BIN)/python -m pytest -q --timeout 3600 tests/fuzz
-	METIER_TORTURE=1 METIER_TORTURE_RUNS=1000 $(BIN)/python -m pytest -q --timeout 3600 tests/torture tests/sandbox
+	METIER_BAD_CALLS=100000 $(BIN)/python -m pytest -q tests/test_bad_input.py
+	METIER_TORTURE=1 METIER_TORTURE_RUNS=1000 $(BIN)/python -m pytest -q --timeout 3600 tests/torture tests/sandbox tests/test_approval_model.py
+
+gate: install ## Measure the gate and the record around a tool that does nothing (see docs/benchmarks.md)
+	$(BIN)/python benchmarks/pipeline.py
 
 bench: install ## Measure loading beside the peers that are installed (see docs/benchmarks.md)
 	$(BIN)/python benchmarks/load.py

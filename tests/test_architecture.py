@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 import metier
+from gatehouse import OF_OWNERS
 from metier.gate.authorize import LAYERS, authorize
 from metier.gate.situation import Situation
 from metier.model.call import ApprovedCall, AuthorizedCall, Call, Principal, ValidCall
@@ -86,10 +87,14 @@ def test_the_pipeline_runs_the_stages_in_their_order() -> None:
 
 def test_only_the_pipeline_runs_the_stages() -> None:
     stages = {"authorize", "approve", "execute"}
+    may = {
+        "gate/explain.py": {"authorize", "approve"},  # asks what they would say; both are pure
+        "gate/conditions.py": {"execute"},  # of a condition
+    }
     for path in FILES:
         place = str(path.relative_to(SOURCE))
         if place != "pipeline.py" and not place.startswith("record/"):  # there `execute` is SQL
-            assert not [name for name, _ in calls(path) if name in stages], place
+            assert {name for name, _ in calls(path)} & stages <= may.get(place, set()), place
 
 
 def words() -> list[type]:
@@ -131,7 +136,7 @@ def test_what_is_for_operators_is_refused_to_everybody_else(kind: str) -> None:
         principal = Principal(id=f"{asker}:x", kind=asker)  # type: ignore[arg-type]
         call = Call(id="1", principal=principal, tool="x", arguments={})
         valid = ValidCall(call=call, tool=tool, arguments={}, skill=None, permissions=tool.permissions)
-        answer = authorize(valid, Situation())
+        answer = authorize(valid, Situation(standing=OF_OWNERS))
         assert isinstance(answer, Refused) == refused
         assert refused or isinstance(answer, AuthorizedCall)
 
@@ -163,8 +168,11 @@ def test_only_a_front_door_and_the_place_where_foreign_code_runs_catch_everythin
         "runtime/__init__.py",
         "execute.py",
         "host/bridge.py",
+        "gate/rules.py",  # whatever breaks there is a no
+        "record/writer.py",  # hands it to whose work it was
         "sandbox/wasm_wasi.py",
         "sandbox/wasm_line.py",
+        "telemetry.py",  # exporters are not ours, and no call depends on them
     )
     for path in FILES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

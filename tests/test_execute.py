@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,6 +18,7 @@ from anyio import to_thread
 from msgspec import structs
 
 from boxes import EVERYTHING, Box
+from gatehouse import judged as in_situation
 from machine import Machine, write_skill
 from metier.catalog.bundle import BundleStore, Snapshot, measure
 from metier.catalog.hold import bind, declared_by, hold
@@ -41,6 +43,7 @@ from metier.record.disabling import disable, enable
 from metier.record.recorder import Recorder
 from metier.record.trust import TrustStore
 from metier.record.verify import verify
+from metier.record.writer import Writer
 from metier.runtime import Runtime
 from metier.sandbox.ending import outcome_of
 from metier.sandbox.job_protected import Ground
@@ -104,8 +107,8 @@ class Forge:
         finally:
             made.closed = True
 
-    def disable(self, name: str, call_id: str, why: str) -> None:
-        disable(self.database, name, call_id=call_id, why=why)
+    def disable(self, name: str, call_id: str, why: str, digest: str = "") -> None:
+        disable(self.database, name, call_id=call_id, why=why, digest=digest)
 
     @property
     def house(self) -> House:
@@ -113,7 +116,7 @@ class Forge:
 
         async def judged(valid: ValidCall) -> Situation:
             found = look(valid, catalog=catalog, trust=self.trust, bundles=self.bundles)
-            return structs.replace(found, granted=valid.permissions)  # as if all of it had been granted
+            return in_situation(valid, found, granted=valid.permissions)  # as if all of it had been granted
 
         state = str(self.machine.state)
         return House(
@@ -121,7 +124,7 @@ class Forge:
             catalog=catalog,
             look=judged,
             operations=NoOperations(),
-            recorder=Recorder(AuditLog(self.database), tools=[self.tool.name]),
+            recorder=Recorder(AuditLog(self.database), Writer(self.database), tools=[self.tool.name]),
             workshop=Workshop(
                 sandboxes=lambda: self.sandboxes,
                 snapshot=self.opening,
@@ -178,9 +181,13 @@ class NoOperations:
         return None
 
 
+_attempts = count(1)
+
+
 def asked(skill: str = "tea", *, cwd: str | None = None, **arguments: Any) -> Call:
     return Call(
         id="call_1",
+        attempt=next(_attempts),
         principal=Principal(id="agent:test", kind="agent", on_behalf_of="human:test"),
         tool="work",
         arguments={"name": skill, **arguments},
@@ -555,10 +562,10 @@ def test_lnx_19_no_run_begins_while_its_skill_is_being_disabled(forge: Forge) ->
     async def bad(job: Job) -> Report:
         return Report(ending="stopped", violations=(MOUNT,))
 
-    def slowly(name: str, call_id: str, why: str) -> None:
+    def slowly(name: str, call_id: str, why: str, digest: str) -> None:
         forge.sandboxes = [Box()]
         meanwhile.append(anyio.from_thread.run(run, structs.replace(asked(), id="call_2"), house))
-        forge.disable(name, call_id, why)
+        forge.disable(name, call_id, why, digest)
 
     forge.disabling = slowly
     forge.sandboxes = [Box(report=bad)]
@@ -623,10 +630,10 @@ def test_lnx_19_a_run_prepared_before_a_violation_does_not_begin_after_it(forge:
         assert violated.wait(10)
         return forge.bundles.open(digest)
 
-    def slow_disabling(name: str, call_id: str, why: str) -> None:
+    def slow_disabling(name: str, call_id: str, why: str, digest: str) -> None:
         violated.set()
         assert announced.wait(10)
-        forge.disable(name, call_id, why)
+        forge.disable(name, call_id, why, digest)
 
     async def behave(job: Job) -> Report:
         if job.call_id == "call_2":
@@ -690,7 +697,7 @@ def test_lnx_19_a_violation_counts_at_once_also_while_the_record_cannot_be_writt
 
 
 def test_a_violation_is_told_also_when_disabling_had_to_wait(forge: Forge) -> None:
-    def full(name: str, call_id: str, why: str) -> None:
+    def full(name: str, call_id: str, why: str, digest: str) -> None:
         raise StateError("the disk is full", remedy="Free some space")
 
     forge.disabling = full
@@ -763,7 +770,7 @@ def test_lnx_19_what_another_process_disables_is_ended_here_at_once(
                 with anyio.move_on_after(5):
                     await anyio.sleep_forever()
                 raise AssertionError("nobody ended it")
-            assert (tea.cancel_called, coffee.cancel_called) == (True, False)
+            assert (bool(tea.why), bool(coffee.why)) == (True, False)
 
     anyio.run(main)
 
@@ -803,11 +810,11 @@ def test_what_another_process_disables_is_ended_here_when_it_is_seen(
         async with Runtime.open(project=str(machine.project), watch=False) as runtime:
             with runtime._running.under("tea") as tea, runtime._running.under("coffee") as coffee:
                 await runtime.reload()
-                assert not tea.cancel_called
+                assert not tea.why
                 with Database.open(str(machine.state / "state.db")) as elsewhere:
                     disable(elsewhere, "tea", call_id="call_9", why="mount")
                 await runtime.reload()
-                assert (tea.cancel_called, coffee.cancel_called) == (True, False)
+                assert (bool(tea.why), bool(coffee.why)) == (True, False)
                 with anyio.CancelScope(shield=True):
                     outcome = await runtime.call("read_skill", {"name": "tea"})
             assert isinstance(outcome, Refused)

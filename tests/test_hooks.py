@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from boxes import Box
+from gatehouse import judged as in_situation
 from machine import Machine, write_skill
 from metier.catalog.bundle import BundleStore
 from metier.catalog.hold import bind, declared_by, hold
@@ -28,6 +29,7 @@ from metier.record.database import Database
 from metier.record.recorder import Recorder
 from metier.record.trust import TrustStore
 from metier.record.verify import verify
+from metier.record.writer import Writer
 from metier.runtime.sandboxes import Sandboxes
 from metier.sandbox.job_protected import Ground
 from metier.sandbox.protocol import Sandbox
@@ -116,14 +118,15 @@ class Town:
         catalog = self.machine.catalog()
 
         async def judged(valid: ValidCall) -> Situation:
-            return look(valid, catalog=catalog, trust=self.trust, bundles=self.bundles)
+            found = look(valid, catalog=catalog, trust=self.trust, bundles=self.bundles)
+            return in_situation(valid, found)
 
         return House(
             tools={},
             catalog=catalog,
             look=judged,
             operations=NoOperations(),
-            recorder=Recorder(AuditLog(self.database), tools=[NAME]),
+            recorder=Recorder(AuditLog(self.database), Writer(self.database), tools=[NAME]),
             workshop=Workshop(
                 sandboxes=sandboxes,
                 snapshot=self.bundles.open,

@@ -5,6 +5,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from anyio import to_thread
 from msgspec import structs
 
+from gatehouse import judged
 from machine import Machine, write_skill
 from metier.catalog.bundle import BundleStore
 from metier.catalog.hold import bind, declared_by, hold
@@ -22,6 +24,7 @@ from metier.gate.situation import Situation, look
 from metier.model.call import ApprovedCall, Call, Principal, ValidCall
 from metier.model.entry import InlineCode, Operation
 from metier.model.outcome import Completed, Failed, Outcome, Refused
+from metier.model.ports import OperationFunction
 from metier.model.skill import Tool
 from metier.pipeline import House, run
 from metier.record.audit import AuditLog
@@ -30,6 +33,7 @@ from metier.record.database import Database
 from metier.record.recorder import Recorder
 from metier.record.trust import TrustStore
 from metier.record.verify import verify
+from metier.record.writer import Writer
 
 ASK = Principal(id="agent:test", kind="agent", on_behalf_of="human:test")
 POUR = Tool(
@@ -48,6 +52,8 @@ POUR = Tool(
 BOIL = structs.replace(POUR, name="boil", entry=InlineCode(language="python", source="result = 100"))
 STEEP = structs.replace(POUR, name="steep", entry=Operation(module="tea", operation="steep"))
 SPILL = structs.replace(POUR, name="spill", effect="act")
+FLOOD = structs.replace(SPILL, name="flood", minimum_trust="bounded_auto")
+TOOLS = (POUR, BOIL, STEEP, SPILL, FLOOD)
 
 
 class Kitchen:
@@ -68,27 +74,27 @@ class Kitchen:
         self.after_look: Callable[[], object] = lambda: None
         self.before_work: Callable[[], object] = lambda: None
 
-    def find(self, module: str, operation: str) -> Callable[[ApprovedCall], Completed | Failed] | None:
+    def find(self, module: str, operation: str) -> OperationFunction | None:
         self.before_work()
         return self._count if (module, operation) == ("tea", "pour") else None
 
-    def _count(self, approved: ApprovedCall) -> Completed | Failed:
+    async def _count(self, approved: ApprovedCall) -> Completed | Failed:
         self.ran += 1
-        return self.work(approved)
+        return await to_thread.run_sync(self.work, approved)
 
     async def look(self, valid: ValidCall) -> Situation:
         found = look(valid, catalog=self.catalog, trust=self.trust, bundles=self.bundles)
         self.after_look()
-        return found
+        return judged(valid, found)
 
     @property
     def house(self) -> House:
         return House(
-            tools={each.name: each for each in (POUR, BOIL, STEEP, SPILL)},
+            tools={each.name: each for each in TOOLS},
             catalog=self.catalog,
             look=self.look,
             operations=self,
-            recorder=Recorder(self.log, tools=[each.name for each in (POUR, BOIL, STEEP, SPILL)]),
+            recorder=Recorder(self.log, Writer(self.database), tools=[each.name for each in TOOLS]),
             workshop=Workshop(snapshot=self.bundles.open, running=Running()),
         )
 
@@ -117,8 +123,17 @@ class Kitchen:
         return [(record.event, record.code) for record in self.records()]
 
 
+_attempts = count(1)
+
+
 def asked(tool: str = "pour", **arguments: Any) -> Call:
-    return Call(id="call_1", principal=ASK, tool=tool, arguments={"name": "tea", **arguments})
+    return Call(
+        id="call_1",
+        attempt=next(_attempts),
+        principal=ASK,
+        tool=tool,
+        arguments={"name": "tea", **arguments},
+    )
 
 
 @pytest.fixture
@@ -188,7 +203,7 @@ def test_the_work_is_given_the_call_as_it_was_judged(kitchen: Kitchen) -> None:
         ("pour", {"name": "theirs"}, "not_trusted"),
         ("pour", {"name": "coffee"}, "skill_unavailable"),
         ("pour", {"name": "mine"}, "forbidden"),
-        ("spill", {}, "forbidden"),
+        ("flood", {}, "forbidden"),
     ],
 )
 def test_a_refused_call_runs_nothing_and_is_exactly_one_record(
@@ -261,10 +276,10 @@ def test_a_refusal_that_cannot_be_recorded_is_still_a_refusal_and_keeps_its_reas
     kitchen: Kitchen, hinder: Callable[[Kitchen], object]
 ) -> None:
     kitchen.after_look = lambda: hinder(kitchen)
-    outcome = kitchen.call("spill", note=LONG)
+    outcome = kitchen.call("flood", note="x" * 15_000)  # as much as is kept of a refusal, so it needs room
     assert isinstance(outcome, Refused)
     assert outcome.code == "record_unavailable"
-    assert outcome.reasons[0] == "no layer allowed it"
+    assert "asks for trust level" in outcome.reasons[0]
     assert "could not be recorded" in outcome.reasons[1]
     assert kitchen.ran == 0
 

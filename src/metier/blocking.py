@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import final
 
 from anyio import from_thread
@@ -9,7 +10,7 @@ from anyio import from_thread
 from metier.catalog.catalog import Catalog
 from metier.disclosure.schemas import Shape
 from metier.model.digest import Json
-from metier.model.outcome import Outcome
+from metier.model.outcome import Outcome, Pending
 from metier.model.skill import Skill
 from metier.runtime import Runtime
 
@@ -49,9 +50,20 @@ class SyncRuntime:
         """As `Runtime.catalog`."""
         return self._runtime.catalog
 
-    def call(self, tool: str, arguments: Json = None) -> Outcome:
+    def call(
+        self, tool: str, arguments: Json = None, *, wait: float = 0.0, unattended: bool = False
+    ) -> Outcome:
         """As `Runtime.call`."""
-        return self._portal.call(self._runtime.call, tool, arguments)
+        call = partial(self._runtime.call, wait=wait, unattended=unattended)
+        return self._portal.call(call, tool, arguments)
+
+    def wait_for(self, pending: Pending, seconds: float) -> Outcome:
+        """As `Runtime.wait_for`."""
+        return self._portal.call(self._runtime.wait_for, pending, seconds)
+
+    def resume(self, approval_id: str) -> Outcome:
+        """As `Runtime.resume`."""
+        return self._portal.call(self._runtime.resume, approval_id)
 
     def prompt(self, message: str | None = None, *, system: str = "", full: bool = False) -> str:
         """As `Runtime.prompt`."""

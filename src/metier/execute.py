@@ -19,16 +19,17 @@ from msgspec.structs import asdict
 from metier.catalog.bundle import Snapshot
 from metier.errors import MetierError
 from metier.host.asked import Noting
-from metier.host.running import Disable, Running
+from metier.host.running import STOPPED, Disable, Running
 from metier.model.call import ApprovedCall, Call
 from metier.model.digest import Json
-from metier.model.entry import Command, Entry, Operation
+from metier.model.entry import Command, Entry, InlineCode, Operation, PythonHandler, ScriptHandler, WasmModule
 from metier.model.guarantee import Guarantee, needed
 from metier.model.job import Job, Report
 from metier.model.outcome import REMEDIES, Completed, Failed, RefusalCode, Refused
 from metier.model.permission import PermissionSet
 from metier.model.ports import Host, Operations
 from metier.model.skill import Limits
+from metier.record.chain import NOT_RUN, Ran
 from metier.sandbox.ending import NOTHING_ASKED, Violations, outcome_of, violated
 from metier.sandbox.job_argv import filled
 from metier.sandbox.job_binaries import keeps_to_itself, real_programs
@@ -59,7 +60,7 @@ class Workshop(Struct, frozen=True, kw_only=True):
     """The stored bundle of a digest."""
     bind: Callable[[ApprovedCall], bool] = lambda _approved: False
     """Binds a skill to the bytes of its first use."""
-    disable: Disable = lambda _skill, _call_id, _why: None
+    disable: Disable = lambda _skill, _call_id, _why, _digest: None
     host: HostFor = lambda _job: nullcontext()
     ground: Ground = Ground()
     caps: Limits = CAPS
@@ -68,6 +69,14 @@ class Workshop(Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str] = {}
     """Of the operator; a run sees the variables that were granted by name."""
     running: Running
+
+
+@final
+class Check(Struct, frozen=True):
+    """The skill's own code that is shown the arguments before anything else of it runs."""
+
+    sandbox: Sandbox
+    job: Job
 
 
 @final
@@ -80,16 +89,27 @@ class Ready(Struct, frozen=True, kw_only=True):
     sandbox: Sandbox | None = None
     job: Job | None = None
     """Both None for an operation of ours."""
+    check: Check | None = None
+    """What looks at the arguments first."""
+
+    @property
+    def ran(self) -> Ran:
+        """By what it is run, for the record."""
+        if self.sandbox is None:
+            return NOT_RUN
+        promised = tuple(sorted(str(each.value) for each in self.sandbox.guarantees()))
+        return Ran(sandbox=self.sandbox.name, guarantees=promised)
 
 
 async def prepare(approved: ApprovedCall, workshop: Workshop) -> Ready | Refused:
     """Find what will run the call, or say why nothing can."""
     call, skill = approved.authorized.valid.call, _skill(approved)
     mark = workshop.running.mark(skill)
-    if why := workshop.running.barred(skill):
+    if why := workshop.running.barred(skill, _digest(approved)):
         reason = f"skill {skill!r} is disabled: {why}"
         return _refused(call, "skill_disabled", reason, remedy=REMEDIES["skill_disabled"])
-    if isinstance(approved.authorized.valid.tool.entry, Operation):
+    tool = approved.authorized.valid.tool
+    if isinstance(tool.entry, Operation) and tool.validator is None:
         return Ready(approved=approved, mark=mark)
     try:
         sandboxes = workshop.sandboxes()  # here and not in the thread: what they keep belongs to this loop
@@ -128,12 +148,7 @@ def trial(entry: Entry, *, network: bool = False) -> Job:
 async def _under_way(ready: Ready, operations: Operations, workshop: Workshop) -> Completed | Failed:
     """Run it so that it ends when its skill is stopped."""
     skill, call = _skill(ready.approved), ready.approved.authorized.valid.call
-    outcome: Completed | Failed = Failed(
-        call_id=call.id,
-        code="interrupted",
-        message=f"the skill {skill!r} was disabled, or its trust taken back, meanwhile",
-    )
-
+    outcome: Completed | Failed = Failed(call_id=call.id, code="interrupted", message=STOPPED)
     told = Violations()
     reported = False
 
@@ -143,12 +158,15 @@ async def _under_way(ready: Ready, operations: Operations, workshop: Workshop) -
         outcome, reported = violated(how, told.seen), True
         if outcome.run is not None and outcome.run.violations:
             kinds = sorted({each.kind for each in outcome.run.violations})
-            workshop.running.bar(skill, call.id, f"it tried what no skill may ever do: {', '.join(kinds)}")
+            why = f"it tried what no skill may ever do: {', '.join(kinds)}"
+            workshop.running.bar(skill, call.id, why, _digest(ready.approved))
 
     try:
-        with workshop.running.under(skill, ready.mark) as scope:
-            if not scope.cancel_called:
+        with workshop.running.under(skill, call.id, ready.mark) as this:
+            if not this.why:
                 await _begin(ready, operations, workshop, told, ended)
+        if not reported and this.why:
+            outcome = Failed(call_id=call.id, code="interrupted", message=this.why)
     finally:
         if not reported and told.seen:  # cancelled: there is no report, and yet it is known
             ended(outcome)
@@ -160,13 +178,18 @@ async def _begin(
     ready: Ready, operations: Operations, workshop: Workshop, told: Violations, ended: Ended
 ) -> None:
     sandbox, job, found = ready.sandbox, ready.job, ready.approved.authorized.bytes
-    if sandbox is None or job is None:
-        ended(await _operate(ready.approved, operations))
-        return
-    first_use = bool(job.skill) and found is not None and found.first_use
+    first = ready.check.job if ready.check is not None else job
+    first_use = first is not None and bool(first.skill) and found is not None and found.first_use
     if first_use and not await to_thread.run_sync(workshop.bind, ready.approved):
         message = "the skill was bound to other bytes meanwhile"
-        ended(Failed(call_id=job.call_id, code="interrupted", message=message))
+        call_id = ready.approved.authorized.valid.call.id
+        ended(Failed(call_id=call_id, code="interrupted", message=message))
+        return
+    if ready.check is not None and (failed := await _checked(ready.check, told)) is not None:
+        ended(failed)
+        return
+    if sandbox is None or job is None:
+        ended(await _operate(ready.approved, operations))
         return
     async with workshop.host(job) as host:
         noting = Noting(host, told.add) if host is not None else None
@@ -174,6 +197,23 @@ async def _begin(
         await checkpoint_if_cancelled()  # stopped meanwhile: not even a moment of it
         report = await sandbox.run(Job(**fields))
         ended(_outcome(job, report, sandbox, noting))
+
+
+async def _checked(check: Check, told: Violations) -> Failed | None:
+    """Show the arguments to the skill's own check; only when it returns `true` the call goes on. Nobody answers what it
+    asks, and it may touch nothing."""
+    job = check.job
+    await checkpoint_if_cancelled()
+    fields: dict[str, Any] = {**asdict(job), "alarm": told.add}
+    outcome = outcome_of(job, await check.sandbox.run(Job(**fields)), sandbox=check.sandbox.name)
+    if isinstance(outcome, Completed):
+        if outcome.value is True:
+            return None
+        message = "the skill's own check did not let these arguments pass"
+        return Failed(call_id=job.call_id, code="invalid_input", message=message, run=outcome.run)
+    message = f"the skill's own check of the arguments: {outcome.message}"
+    code = "invalid_input" if outcome.code == "raised" else outcome.code
+    return Failed(call_id=job.call_id, code=code, message=message, run=outcome.run)
 
 
 def _outcome(job: Job, report: Report, sandbox: Sandbox, noting: Noting | None) -> Completed | Failed:
@@ -192,7 +232,8 @@ async def _operate(approved: ApprovedCall, operations: Operations) -> Completed 
     if function is None:
         message = f"nothing here can run {valid.tool.name!r}: no module offers its operation"
         return Failed(call_id=valid.call.id, code="internal", message=message)
-    return await to_thread.run_sync(function, approved)
+    await checkpoint_if_cancelled()
+    return await function(approved)
 
 
 def _skill(approved: ApprovedCall) -> str:
@@ -201,17 +242,72 @@ def _skill(approved: ApprovedCall) -> str:
     return skill.name if skill is not None else ""
 
 
+def _digest(approved: ApprovedCall) -> str:
+    """Of the skill's bytes; empty for what belongs to none."""
+    found = approved.authorized.bytes
+    return found.digest if found is not None and approved.authorized.valid.skill is not None else ""
+
+
 def _find(
     approved: ApprovedCall, workshop: Workshop, sandboxes: Sequence[Sandbox], mark: int
 ) -> Ready | Refused:
-    job = _job(approved, workshop)
+    tool, check = approved.authorized.valid.tool, None
+    if tool.validator is not None:
+        checked = _placed(_check_job(approved, workshop), sandboxes)
+        if isinstance(checked, Refused):
+            return checked
+        check = Check(*checked)
+    if isinstance(tool.entry, Operation):
+        return Ready(approved=approved, mark=mark, check=check)
+    placed = _placed(_job(approved, workshop), sandboxes)
+    if isinstance(placed, Refused):
+        return placed
+    sandbox, job = placed
+    return Ready(approved=approved, mark=mark, sandbox=sandbox, job=job, check=check)
+
+
+def _placed(job: Job | Refused, sandboxes: Sequence[Sandbox]) -> tuple[Sandbox, Job] | Refused:
     if isinstance(job, Refused):
         return job
     sandbox = select(job, sandboxes)
     if isinstance(sandbox, Unavailable):
-        call = approved.authorized.valid.call
-        return _refused(call, "sandbox_unavailable", *sandbox.reasons, remedy=sandbox.remedy)
-    return Ready(approved=approved, mark=mark, sandbox=sandbox, job=job)
+        return Refused(
+            call_id=job.call_id, code="sandbox_unavailable", reasons=sandbox.reasons, remedy=sandbox.remedy
+        )
+    return sandbox, job
+
+
+def _check_job(approved: ApprovedCall, workshop: Workshop) -> Job | Refused:
+    """What the skill's own check of the arguments is given: them, and its own folder."""
+    valid, found = approved.authorized.valid, approved.authorized.bytes
+    call, tool, skill, entry = valid.call, valid.tool, valid.skill, valid.tool.validator
+    if not isinstance(entry, ScriptHandler | PythonHandler | WasmModule | InlineCode):
+        return _refused(
+            call,
+            "not_runnable",
+            f"what should check the arguments of {tool.name!r} is no code",
+            remedy="Mend the skill",
+        )
+    snapshot = workshop.snapshot(found.digest) if found is not None else None
+    if snapshot is None and skill is not None:
+        return _refused(call, "not_runnable", "the stored copy of the skill is gone", remedy="Call again")
+    limits = bounded(tool.limits, workshop.caps)
+    if isinstance(limits, str):
+        return _refused(call, "not_runnable", limits, remedy=f"Mend the limits of {tool.name!r}")
+    packages = installed(workshop.packages, workshop.ground) if is_python(entry) else ()
+    if isinstance(packages, str):
+        return _refused(call, "not_runnable", packages, remedy="Mend [python] packages in metier.toml")
+    return Job(
+        call_id=call.id,
+        skill=skill.name if skill else "",
+        packages=packages,
+        entry=entry,
+        arguments=valid.arguments,
+        bundle=snapshot.folder if snapshot is not None else "",
+        permissions=PermissionSet(),
+        limits=limits,
+        needs=needed(entry, network=False),
+    )
 
 
 def _job(approved: ApprovedCall, workshop: Workshop) -> Job | Refused:

@@ -11,6 +11,7 @@ import secrets
 from typing import Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from metier.gate.situation import Situation
 from metier.model.call import Call, Principal, ValidCall
@@ -86,12 +87,14 @@ async def run_hook(
     }
     if tool_output is not None:
         arguments["tool_output"] = _shown(tool_output)
-    call = Call(id=f"call_{secrets.token_hex(12)}", principal=principal, tool=NAME, arguments=arguments)
+    call = Call(
+        id=f"call_{secrets.token_hex(12)}", principal=principal, tool=NAME, arguments=arguments, fleeting=True
+    )
 
     async def look(valid: ValidCall) -> Situation:
         # To bring a hook is to ask for what every hook is given, so the operator's trust in these bytes grants it.
         found = await house.look(valid)
-        return Situation(held=found.held, granted=found.granted | contract, missing=found.missing)
+        return replace(found, granted=found.granted | contract)
 
     return await run(
         call,

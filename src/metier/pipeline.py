@@ -5,31 +5,34 @@
 
 Four stages, each a function that takes the type the previous one made (`Call → ValidCall → AuthorizedCall →
 ApprovedCall → Ready`), so none can be left out or moved; the last has two halves, and between them the intent is
-recorded. What no sandbox here can run safely is refused in the first half. Nothing runs that was not recorded first,
-and whatever ran leaves its outcome in the record, also when the caller went away. How a call ends is always a value.
+recorded. What no sandbox here can run safely is refused in the first half. The intent is written in one transaction that
+also asks once more whether the call may begin and uses up what it needs (`terms`): somebody's word, a grant, a budget.
+Nothing runs that was not recorded first, and whatever ran leaves its outcome in the record, also when the caller went
+away. How a call ends is always a value.
 """
 
+import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, final
+from typing import final
 
-import anyio
 from msgspec import Struct
 
 from metier.catalog.catalog import Catalog
 from metier.errors import MetierError
 from metier.execute import Workshop, execute, prepare
-from metier.gate.approve import approve
+from metier.gate.approve import Asked, approve
 from metier.gate.authorize import authorize
+from metier.gate.desk import ask
+from metier.gate.outputs import held_to_its_word
 from metier.gate.situation import Situation
+from metier.gate.terms import terms
 from metier.gate.validate import validate
-from metier.model.call import ApprovedCall, Call, ValidCall
+from metier.model.call import Call, ValidCall
 from metier.model.outcome import Failed, Outcome, Refused
 from metier.model.ports import Operations
 from metier.model.skill import Tool
+from metier.record.audit import Intent
 from metier.record.recorder import Recorder
-
-LAST_WORD_SECONDS: Final = 5.0
-"""How long a cancelled call may take to write its outcome."""
 
 
 @final
@@ -46,34 +49,37 @@ class House(Struct, frozen=True, kw_only=True):
 
 async def run(call: Call, house: House) -> Outcome:
     """Take one call all the way."""
-    valid = validate(call, tools=house.tools, catalog=house.catalog)
+    recorder = house.recorder
+    valid = validate(call, tools=house.tools, catalog=house.catalog, ground=house.workshop.ground)
     if isinstance(valid, Refused):
-        return await house.recorder.refused(call, valid)
+        return await recorder.refused(call, valid)
     try:
         situation = await house.look(valid)
     except MetierError as error:
         unknown = Refused(
             call_id=call.id, code="record_unavailable", reasons=(error.message,), remedy=error.remedy
         )
-        return await house.recorder.refused(call, unknown)
+        return await recorder.refused(call, unknown, valid=valid)
     authorized = authorize(valid, situation)
     if isinstance(authorized, Refused):
-        return await house.recorder.refused(call, authorized)
-    approved = approve(authorized)
-    if not isinstance(approved, ApprovedCall):
-        return await house.recorder.refused(call, approved)
+        return await recorder.refused(call, authorized, valid=valid)
+    approved = approve(authorized, situation)
+    if isinstance(approved, Asked | Refused):
+        return await ask(approved, authorized, situation, recorder)
     ready = await prepare(approved, house.workshop)
     if isinstance(ready, Refused):
-        return await house.recorder.refused(call, ready)
-    intent = await house.recorder.intent(approved)
-    if isinstance(intent, Refused):
+        return await recorder.refused(call, ready, valid=valid, authorized=authorized)
+    intent = await recorder.intent(approved, terms(approved, situation))
+    if not isinstance(intent, Intent):
         return intent
+    began = time.monotonic()
     outcome: Outcome = Failed(
         call_id=call.id, code="interrupted", message="the caller went away before it ended"
     )
+    returned: Outcome | None = None
     try:
-        outcome = await execute(ready, house.operations, house.workshop)
-    finally:
-        with anyio.move_on_after(LAST_WORD_SECONDS, shield=True):
-            outcome = await house.recorder.outcome(intent, outcome)
+        returned = await execute(ready, house.operations, house.workshop)
+        outcome = held_to_its_word(returned, valid.tool)
+    finally:  # a caller who goes away does not stop it
+        outcome = await recorder.outcome(intent, outcome, began=began, ran=ready.ran, returned=returned)
     return outcome

@@ -267,7 +267,7 @@ def test_the_run_is_recorded_like_every_call_as_the_owners_own(start: Start, mac
     assert started.tool == "operator.run"
     assert started.reasons == ("the owner does it himself",)
     assert started.skill_digest.startswith("sha256:")
-    assert set(started.payloads) == {"arguments", "permissions"}
+    assert set(started.payloads) == {"arguments", "permissions", "cwd"}
 
 
 def test_what_it_printed_comes_first_and_cannot_move_the_cursor(start: Start, box: Box) -> None:

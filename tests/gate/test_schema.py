@@ -4,6 +4,7 @@ import http.server
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import jsonschema_rs
 import pytest
 
 from metier.gate.schema import MAX_BYTES, MAX_NODES, problem_with, schema_problem
+from metier.model.digest import Json
 
 
 def of(schema: Any, **more: Any) -> dict[str, Any]:
@@ -330,3 +332,120 @@ def test_parse_08_a_schema_nested_too_deeply_is_a_reason_and_no_exception() -> N
     chain = {f"d{i}": {"$ref": f"#/$defs/d{i + 1}"} for i in range(3_000)} | {"d3000": {}}
     assert "nested too deeply" in schema_problem(of(deep))
     assert "nested too deeply" in schema_problem(of({"$ref": "#/$defs/d0"}, **{"$defs": chain}))
+
+
+OLD = [
+    "http://json-schema.org/draft-04/schema#",
+    "http://json-schema.org/draft-06/schema#",
+    "http://json-schema.org/draft-07/schema#",
+]
+
+
+@pytest.mark.parametrize("draft", OLD)
+@pytest.mark.parametrize(
+    "schema",
+    [
+        KNOWN,
+        {"additionalProperties": False, **KNOWN},
+        {"allOf": [KNOWN]},
+        {"allOf": [KNOWN, {"properties": {"w": {}}}]},
+        {"anyOf": [KNOWN, {"required": ["v"]}]},
+        {"$ref": "#/definitions/base", "definitions": {"base": KNOWN}},
+        {"$ref": "#/definitions/base", "definitions": {"base": KNOWN}, "additionalProperties": False},
+        {"allOf": [{"$ref": "#/definitions/base"}], "definitions": {"base": {"oneOf": [KNOWN]}}},
+        {"dependencies": {"v": KNOWN}},
+        {"patternProperties": {"^v$": {}}},
+        {"definitions": {"a": {"$ref": "#/definitions/b"}, "b": {"$ref": "#/definitions/a", **KNOWN}}, "allOf": [KNOWN]},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_parse_10_also_in_old_drafts_an_argument_the_schema_does_not_mention_is_refused(
+    draft: str, schema: dict
+) -> None:
+    schema = {"$schema": draft, **schema}
+    assert problem_with(schema, {"v": "x"}) == ""
+    assert problem_with(schema, {"v": "x", "extra": 1}) == "argument 'extra' is not known to this tool"
+    assert jsonschema_rs.validator_for({"$schema": draft, **KNOWN}).is_valid({"v": "x", "extra": 1})
+
+
+@pytest.mark.parametrize("draft", OLD)
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {**KNOWN, "additionalProperties": True},
+        {"allOf": [{**KNOWN, "additionalProperties": {}}]},
+        {"$ref": "#/definitions/base", "definitions": {"base": {**KNOWN, "additionalProperties": True}}},
+    ],
+    ids=str,
+)
+def test_parse_10_also_an_old_draft_may_say_that_other_arguments_are_welcome(
+    draft: str, schema: dict
+) -> None:
+    schema = {"$schema": draft, **schema}
+    assert problem_with(schema, {"v": "x", "extra": 1}) == ""
+    assert problem_with(schema, {"v": 1}) == "argument 'v' has the wrong type"
+
+
+@pytest.mark.parametrize("draft", OLD)
+def test_parse_10_what_an_old_draft_forbids_stays_forbidden(draft: str) -> None:
+    schema = {"$schema": draft, "$ref": "#/definitions/base", "definitions": {"base": KNOWN}}
+    assert problem_with(schema, {"v": 1}) == "argument 'v' has the wrong type"
+    schema = {"$schema": draft, "allOf": [{"properties": {"v": {"maxLength": 2}}}, KNOWN]}
+    assert problem_with(schema, {"v": "abc"}) == "argument 'v' is too long"
+    assert schema_problem({"$schema": draft, "properties": []}).startswith("the schema cannot be used")
+    assert schema_problem({"$schema": draft, "$ref": 7, "allOf": 7, "properties": {}})
+
+
+def test_parse_08_a_name_inside_an_old_schema_cannot_lead_its_references_astray() -> None:
+    steps = {"id": "http://x.example/", "definitions": {}, "allOf": [{"$ref": "#/definitions/l0"}]}
+    assert "an id of its own" in schema_problem({"$schema": OLD[0], **of(steps)})
+    assert schema_problem({"$schema": OLD[0], **of({"properties": {"id": {"type": "string"}}})}) == ""
+    assert schema_problem({"$schema": OLD[0], "id": "http://x.example/", **of({})}) == ""
+
+
+def test_parse_11_very_many_faults_are_refused_as_quickly_as_one() -> None:
+    schema = of({"type": "array", "items": {"type": "string"}})
+    began = time.perf_counter()
+    assert problem_with(schema, {"v": [1] * 200_000}) == "argument 'v/0' has the wrong type"
+    assert time.perf_counter() - began < 0.2, "all of them together take most of a second"
+
+
+def nested(depth: int) -> Json:
+    value: Json = "bad"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_res_15_a_schema_that_doubles_with_every_level_of_a_value_is_not_followed_to_its_end() -> None:
+    twice: dict[str, Json] = {"type": "array", "items": {"$ref": "#/$defs/t"}}
+    doubling: dict[str, Json] = {
+        "type": "object",
+        "properties": {"x": {"$ref": "#/$defs/t"}},
+        "$defs": {"t": {"anyOf": [twice, {**twice, "minItems": 1}, {"const": "leaf"}]}},
+    }
+    assert "does not fit" in problem_with(doubling, {"x": nested(4)}), "a shallow one is checked"
+    assert "too deep" in problem_with(doubling, {"x": nested(28)})
+
+
+def test_a_tree_that_refers_to_itself_once_is_checked_however_deep_it_is() -> None:
+    tree: dict[str, Json] = {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "children": {"type": "array", "items": {"$ref": "#"}}},
+        "required": ["name"],
+    }
+    value: dict[str, Json] = {"name": "leaf"}
+    for _ in range(14):
+        value = {"name": "branch", "children": [value, {"name": "leaf"}]}
+    assert problem_with(tree, value) == ""
+    value["children"].append({})  # type: ignore[union-attr]
+    assert "is required" in problem_with(tree, value)
+
+
+def test_res_15_many_values_against_a_large_schema_are_not_compared_one_by_one() -> None:
+    schema: dict[str, Json] = {
+        "type": "object",
+        "properties": {"x": {"type": "array", "items": {"not": {"enum": [{"n": n} for n in range(1000)]}}}},
+    }
+    assert problem_with(schema, {"x": [1] * 100}) == ""
+    assert "too many values" in problem_with(schema, {"x": [1] * 60_000})

@@ -126,7 +126,10 @@ def test_a_folder_that_could_not_be_read_as_a_skill_is_none() -> None:
         ([], "arguments must be a JSON object"),
         (None, "arguments must be a JSON object"),
         ({"name": "a", "note": float("nan")}, "arguments are not strict JSON: nan is not JSON"),
-        ({"name": "a", "note": "\x00"}, "arguments hold a control character other than tab and line ends"),
+        (
+            {"name": "a", "note": "\x00"},
+            "arguments are not strict JSON: a control character other than tab and line ends",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_and_the_reason_names_it(arguments: Any, reason: str) -> None:
@@ -150,3 +153,58 @@ def test_a_name_cannot_disturb_the_message(name: str) -> None:
     [reason] = refused(name, {}, "unknown_tool").reasons
     assert reason.isprintable()
     assert len(reason) < 200
+
+
+DEEP: Any = "x"
+DEEP_TUPLE: Any = "x"
+for _ in range(31):
+    DEEP, DEEP_TUPLE = [DEEP], (DEEP_TUPLE,)
+CONTROLS = [chr(code) for code in (*range(0x20), 0x7F) if chr(code) not in "\t\n\r"]
+NOT_TAKEN: dict[str, Any] = {
+    "nan": float("nan"), "infinity": [float("inf")], "a big integer": 2**53, "a big integer deeper": {"a": [-(2**53)]},
+    "a big float": 2.0**53, "a huge integer": 10**5_000, "too deep": DEEP, "too deep in tuples": DEEP_TUPLE,
+    "a surrogate": "\ud800", "a surrogate in a key": {"\udfff": 1}, "a set": {1}, "bytes": b"x", "an object": object(),
+    "a number as key": {1: 2}, "a megabyte": "x" * 1_048_576, "a megabyte of values": [0] * 600_000,
+    "a megabyte of escapes": '"' * 600_000, "a megabyte in keys": {"k" * 1_048_576: 1},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", NOT_TAKEN)
+def test_parse_11_no_argument_is_taken_that_strict_json_cannot_hold(what: str) -> None:
+    for arguments in (
+        {"name": "brewing-tea", "note": NOT_TAKEN[what]},
+        {"name": "brewing-tea", "note": (NOT_TAKEN[what],)},
+        {"name": "brewing-tea", "note": {"a": [NOT_TAKEN[what]]}},
+    ):
+        [reason] = refused("tea/pour", arguments, "invalid_arguments").reasons
+        assert reason.startswith(("arguments are not strict JSON: ", "arguments have 1,"))
+        assert len(reason) < 200
+
+
+@pytest.mark.parametrize("control", CONTROLS, ids=ascii)
+def test_parse_11_no_control_character_is_taken_in_keys_or_values(control: str) -> None:
+    text = f"a{control}b"
+    for note in (text, [text], {"a": [text]}, {text: 1}, {"a": {text: 1}}):
+        [reason] = refused("tea/pour", {"name": "brewing-tea", "note": note}, "invalid_arguments").reasons
+        assert "a control character other than tab and line ends" in reason
+    refused("tea/pour", {"name": "brewing-tea", text: 1}, "invalid_arguments")
+
+
+def test_what_is_just_allowed_is_taken_as_it_is() -> None:
+    for note in (
+        "a\tb\r\nc", 2**53 - 1, -(2**53) + 1, DEEP[0][0], "x" * 1_000_000, "\U0001f9c0", "\\u0000", "\x85", 1e21, "<b>&amp;"
+    ):  # fmt: skip
+        answer = asked("tea/pour", {"name": "brewing-tea", "note": note})
+        assert isinstance(answer, ValidCall)
+        assert answer.arguments["note"] == note
+
+
+@pytest.mark.parametrize(
+    "schema", [{"type": "object", "properties": 7}, {"$schema": "https://nowhere.example"}]
+)
+def test_whatever_stands_where_a_schema_should_be_is_a_refusal(schema: Any) -> None:
+    tool = Tool(name="x", description="", parameters=schema, entry=Operation(module="m", operation="o"))
+    call = Call(id="1", principal=Principal(id="agent:a", kind="agent"), tool="x", arguments={})
+    answer = validate(call, tools={"x": tool}, catalog=CATALOG)
+    assert isinstance(answer, Refused)
+    assert "cannot be called" in answer.reasons[0]

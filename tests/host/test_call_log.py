@@ -12,6 +12,8 @@ import pytest
 from metier.host.call_log import MOST_BYTES, CallLog, WriteCallLog, read_log
 from metier.host.log import Log
 from metier.model.ports import Answered, NotAnswered
+from metier.record.payload import Payloads
+from metier.record.secret_text import MASK
 
 ID = "call_0123456789abcdef01234567"
 
@@ -25,8 +27,8 @@ def file_of(state: Path) -> Path:
     return state / "calls" / f"{ID}.jsonl"
 
 
-def write(state: Path, *entries: Any) -> list[Answered | NotAnswered]:
-    service = WriteCallLog(CallLog(str(state), ID, "notes"))
+def write(state: Path, *entries: Any, payloads: Payloads = "redacted") -> list[Answered | NotAnswered]:
+    service = WriteCallLog(CallLog(str(state), ID, "notes", payloads))
 
     async def main() -> list[Answered | NotAnswered]:
         return [await service.answer({"entry": entry}) for entry in entries]
@@ -77,6 +79,33 @@ def test_the_log_of_a_call_is_bounded(state: Path) -> None:
     assert isinstance(said[-1], NotAnswered)
     assert said[-1].name == "TooLarge"
     assert file_of(state).stat().st_size <= MOST_BYTES
+
+
+def test_secrets_are_masked_in_it_unless_everything_is_to_be_kept(state: Path) -> None:
+    said = {"level": "info", "message": "log in with password=hunter2", "meta": {"api_key": "hunter3"}}
+    assert write(state, said) == [Answered()]
+    kept = file_of(state).read_bytes()
+    assert b"hunter" not in kept
+    assert f"log in with password={MASK}".encode() in kept
+    write(state, said, payloads="full")
+    assert json.loads(file_of(state).read_bytes().splitlines()[-1])["entry"] == said
+
+
+def test_aud_16_where_only_digests_are_kept_nothing_that_a_skill_says_is_on_the_disk(state: Path) -> None:
+    assert write(state, "plain words", payloads="hashes") == [Answered()]
+    assert not state.exists()
+    (too_large,) = write(state, "x" * 100_000, payloads="hashes")
+    assert isinstance(too_large, NotAnswered), "how a skill is answered does not depend on it"
+    write(state, "plain words")
+    assert b"plain words" in file_of(state).read_bytes(), "otherwise it is"
+
+
+def test_masking_an_entry_does_not_make_it_too_long(state: Path) -> None:
+    many = {f"pin{number}": "1" for number in range(4_000)}
+    assert write(state, many) == [Answered()]
+    log = read_log(str(state), ID)
+    assert log is not None
+    assert log.lines[0].entry == dict.fromkeys(many, MASK)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", "a\\b", "x\0y", "x\n", "-rf", "ü", "x" * 200])

@@ -12,6 +12,7 @@ import pytest
 from metier.record.audit import AuditLog
 from metier.record.chain import Act
 from metier.record.database import Database
+from metier.record.keys import Keys
 
 ACT = Act(principal="agent:cli", call_id="call-1", on_behalf_of="owner", tool="read_skill", skill="weather")
 
@@ -30,6 +31,11 @@ def database(path: str) -> Iterator[Database]:
 @pytest.fixture
 def log(database: Database) -> AuditLog:
     return AuditLog(database)
+
+
+@pytest.fixture
+def keys(path: str) -> Keys:
+    return Keys(os.path.dirname(path))
 
 
 @pytest.fixture

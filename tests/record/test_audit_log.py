@@ -14,9 +14,10 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from metier.errors import RecordError
-from metier.record.audit import AuditLog, IntentDenied
+from metier.record.audit import AuditLog, Condition, Intent, IntentDenied
 from metier.record.chain import Act, keyed_digest
 from metier.record.database import Database
 from metier.record.events import EVENTS, Event
@@ -28,13 +29,13 @@ Start = Callable[[str], "subprocess.Popen[str]"]
 
 def test_a_call_leaves_its_intent_and_its_outcome(log: AuditLog, act: Act) -> None:
     intent = log.intent(act, payloads={"arguments": {"name": "weather"}})
-    assert isinstance(intent, int)
+    assert isinstance(intent, Intent)
     log.outcome(intent, "skill_executed", payloads={"result": "sunny"})
     began, ended = log.tail(10)
     assert (began.event, began.level, began.category) == ("skill_execution_started", "info", "action")
     assert (ended.event, ended.level, ended.category) == ("skill_executed", "info", "action")
     assert (ended.about, ended.call_id, ended.principal, ended.skill) == (
-        intent,
+        intent.seq,
         "call-1",
         "agent:cli",
         "weather",
@@ -94,7 +95,8 @@ def test_aud_07_the_intent_is_on_disk_before_anything_happens(
     assert intruder.execute("SELECT count(*) FROM audit").fetchone() == (0,)
     intent = log.intent(act)
     effect_sees = intruder.execute("SELECT seq FROM audit").fetchall()
-    assert effect_sees == [(intent,)]
+    assert isinstance(intent, Intent)
+    assert effect_sees == [(intent.seq,)]
 
 
 def test_aud_07_a_crash_after_the_effect_leaves_an_open_intent(
@@ -122,44 +124,78 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_aud_07_an_intent_has_exactly_one_outcome(log: AuditLog, act: Act) -> None:
     intent = log.intent(act)
-    assert isinstance(intent, int)
+    assert isinstance(intent, Intent)
     log.outcome(intent, "skill_execution_error", code="internal")
-    for not_waiting in (intent, intent + 1, 99):
+    for not_waiting in (intent, structs.replace(intent, seq=2), structs.replace(intent, seq=99)):
         with pytest.raises(RecordError, match="not an intent"):
             log.outcome(not_waiting, "skill_executed")
     assert len(log.tail(10)) == 2
     assert log.open_intents() == []
 
 
-def test_a_check_that_objects_leaves_no_trace(database: Database, log: AuditLog, act: Act) -> None:
-    def spends_and_objects(connection: sqlite3.Connection) -> str:
-        connection.execute("INSERT INTO revoked VALUES ('x', '', '')")
-        return "the skill was disabled a moment ago"
+class Objects:
+    """A condition that does not hold."""
 
-    assert log.intent(act, check=spends_and_objects) == IntentDenied("the skill was disabled a moment ago")
-    assert isinstance(log.intent(act, check=lambda _: ""), IntentDenied)
+    def problem(self, connection: sqlite3.Connection) -> IntentDenied:
+        return IntentDenied("the skill was disabled a moment ago", "skill_disabled")
+
+    def take(self, connection: sqlite3.Connection, intent: int) -> None:
+        raise AssertionError("nothing may be taken")
+
+
+class Spends:
+    """A condition that holds, and uses something up."""
+
+    def problem(self, connection: sqlite3.Connection) -> None:
+        return None
+
+    def take(self, connection: sqlite3.Connection, intent: int) -> None:
+        connection.execute("INSERT INTO revoked VALUES ('x', ?, '')", (str(intent),))
+
+
+@pytest.mark.parametrize("conditions", [(Objects(),), (Spends(), Objects()), (Objects(), Spends())])
+def test_a_condition_that_objects_leaves_no_trace(
+    database: Database, log: AuditLog, act: Act, conditions: tuple[Condition, ...]
+) -> None:
+    denied = log.intent(act, conditions=conditions)
+    assert denied == IntentDenied("the skill was disabled a moment ago", "skill_disabled")
     assert log.tail(10) == []
     with database.reading() as connection:
         assert connection.execute("SELECT count(*) FROM revoked").fetchone() == (0,)
+        assert connection.execute("SELECT count(*) FROM begun").fetchone() == (0,)
 
 
-def test_a_check_that_agrees_is_kept_together_with_the_intent(
+def test_a_condition_that_holds_is_taken_together_with_the_intent(
     database: Database, log: AuditLog, act: Act
 ) -> None:
-    def spends(connection: sqlite3.Connection) -> None:
-        connection.execute("INSERT INTO revoked VALUES ('x', '', '')")
-
-    assert log.intent(act, check=spends) == 1
+    assert isinstance(log.intent(act, conditions=[Spends()]), Intent)
     with database.reading() as connection:
-        assert connection.execute("SELECT count(*) FROM revoked").fetchone() == (1,)
+        assert connection.execute("SELECT revoked_at FROM revoked").fetchall() == [("1",)]
 
 
-def test_a_check_that_fails_is_not_an_agreement(log: AuditLog, act: Act) -> None:
+def test_a_condition_that_fails_is_not_an_agreement(log: AuditLog, act: Act) -> None:
+    class Fails:
+        def __init__(self, how: Callable[[sqlite3.Connection], object]) -> None:
+            self.how = how
+
+        def problem(self, connection: sqlite3.Connection) -> None:
+            self.how(connection)
+
+        def take(self, connection: sqlite3.Connection, intent: int) -> None:
+            raise AssertionError("nothing may be taken")
+
     with pytest.raises(RecordError):
-        log.intent(act, check=lambda connection: connection.execute("SELECT nonsense").fetchone())
+        log.intent(act, conditions=[Fails(lambda connection: connection.execute("SELECT nonsense"))])
     with pytest.raises(ZeroDivisionError):
-        log.intent(act, check=lambda _: str(1 / 0))
+        log.intent(act, conditions=[Fails(lambda _: 1 / 0)])
     assert log.tail(10) == []
+
+
+def test_one_attempt_of_a_call_begins_once_and_another_attempt_is_another(log: AuditLog) -> None:
+    first = Act(principal="p", call_id="call_1")
+    assert isinstance(log.intent(first), Intent)
+    assert log.intent(first) == IntentDenied("attempt 1 of this call has begun already", "already_begun")
+    assert isinstance(log.intent(structs.replace(first, attempt=2)), Intent)
 
 
 def test_aud_06_a_full_disk_refuses_and_leaves_a_whole_log(path: str, start: Start) -> None:
@@ -198,7 +234,7 @@ def test_aud_06_a_log_whose_tables_are_gone_refuses(
     intruder.execute("DROP TABLE audit")
     for write in (
         lambda: log.intent(act),
-        lambda: log.outcome(1, "skill_executed"),
+        lambda: log.outcome(Intent(seq=1, act=act), "skill_executed"),
         lambda: log.refused(act, code="c", reasons=("r",)),
         lambda: log.tail(1),
         lambda: log.open_intents(),
@@ -224,7 +260,7 @@ def test_aud_08_hostile_text_stays_one_valid_record(
 ) -> None:
     act = Act(principal=text, call_id=text, on_behalf_of=text, tool=text, skill=text, skill_digest=text)
     intent = log.intent(act, reasons=(text,), payloads={text: {text: [text]}})
-    assert isinstance(intent, int)
+    assert isinstance(intent, Intent)
     log.outcome(intent, "skill_executed", code=text, reasons=(text,), payloads={text: text})
     assert len(log.tail(10)) == len(log.tail(10, call_id=text)) == 2
     assert log.tail(10)[0].event == "skill_execution_started"
@@ -299,8 +335,8 @@ for number in range(250):
 def test_aud_10_threads_of_one_process_write_one_chain(path: str, log: AuditLog) -> None:
     def work(name: str) -> None:
         for number in range(25):
-            intent = log.intent(Act(principal=name, call_id=str(number)))
-            assert isinstance(intent, int)
+            intent = log.intent(Act(principal=name, call_id=f"{name}.{number}"))
+            assert isinstance(intent, Intent)
             log.outcome(intent, "skill_executed")
 
     threads = [threading.Thread(target=work, args=(str(number),)) for number in range(8)]

@@ -10,7 +10,7 @@ import pytest
 
 from metier.errors import RecordError, StateError
 from metier.model.permission import PermissionSet
-from metier.record.audit import AuditLog
+from metier.record.audit import AuditLog, Intent
 from metier.record.chain import Act
 from metier.record.database import Database
 from metier.record.trust import TrustStore
@@ -49,6 +49,19 @@ def swap_the_index(path: str) -> None:
     Path(f"{path}-shm").write_bytes(b"")
 
 
+class Meanwhile:
+    """Something happens while the intent is being written."""
+
+    def __init__(self, happens: Callable[[object], object]) -> None:
+        self._happens = happens
+
+    def problem(self, connection: object) -> None:
+        self._happens(connection)
+
+    def take(self, connection: object, intent: int) -> None:
+        """Nothing is used up."""
+
+
 CHANGES = [
     remove,
     move_away,
@@ -67,7 +80,7 @@ def test_aud_06_a_log_that_was_removed_or_swapped_while_open_refuses(
     with Database.open(path) as database:
         log, store = AuditLog(database), TrustStore(database)
         intent = log.intent(act)
-        assert isinstance(intent, int)
+        assert isinstance(intent, Intent)
         change(path)
         for use in (
             lambda: log.intent(act),
@@ -105,10 +118,10 @@ def test_aud_06_a_swap_in_the_middle_of_a_transaction_is_noticed_before_it_count
     path: str, database: Database, log: AuditLog, act: Act
 ) -> None:
     with pytest.raises(RecordError, match="no longer there"):
-        log.intent(act, check=lambda _: move_away(path))
+        log.intent(act, conditions=[Meanwhile(lambda _: move_away(path))])
     os.rename(f"{path}.away", path)
     assert log.tail(10) == []
-    assert log.intent(act) == 1, "what was put back can be used again"
+    assert isinstance(log.intent(act), Intent), "what was put back can be used again"
 
 
 def test_an_emptied_database_is_not_taken_for_a_new_one(path: str) -> None:

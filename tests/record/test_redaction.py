@@ -60,6 +60,18 @@ SECRET_NAMES = [
     "api/key",
     "session",
     "session_id",
+    "pw",
+    "db_pw",
+    "creds",
+    "aws.creds",
+    "seed_phrase",
+    "recoveryPhrase",
+    "mnemonic",
+    "cvv",
+    "card_cvc",
+    "sig",
+    "licence_key",
+    "LICENSE-KEY",
 ]
 
 
@@ -145,6 +157,26 @@ SHAPES: dict[str, Any] = {
     "xoxb-": "xoxb-c4n4ry-00000",
     "AKIA": "AKIAC4N4RY0000000000".replace("C4N4RY", "c4n4ry".upper()),
     "token of three parts": "eyJc4n4ry00.c4n4ry.c4n4ry",
+    "PGP": "-----BEGIN PGP PRIVATE KEY BLOCK-----\nc4n4ry\n-----END PGP PRIVATE KEY BLOCK-----",
+    "age": "AGE-SECRET-KEY-1C4N4RY9X8GF2TVDW0S3JN54KHCE6MUA7L",
+    "ya29": "use ya29.c4n4ry-6SMBx0123456789abcdef",
+    "Telegram": "123456789:AAc4n4ryeik6ad9r_QXMENQjcrGbqCr4K",
+    "Telegram address": "https://api.telegram.org/bot123456789:AAc4n4ryeik6ad9r_QXMENQjcrGbqCr4K/getMe",
+    "SG": "SG.c4n4ryefghijklmnopqrst.c4n4ry6789abcdefghijkl",
+    "xapp": "xapp-1-A0123-456-c4n4ry",
+    "whsec": "whsec_c4n4ry0123456789abcdef",
+    "Slack hook": "https://hooks.slack.com/services/T00000000/B00000000/c4n4ry",
+    "Discord hook": "https://discord.com/api/webhooks/123456789012345678/c4n4ry",
+    "signature in a query": "https://example.org/c?sv=1&sig=c4n4ry%3D",
+    "signature of S3": "https://example.org/x?X-Amz-Signature=c4n4ry&X-Amz-Date=1",
+    "variable": "export DB_PASS=c4n4ry",
+    "variable of a file": "db_pass: c4n4ry",
+    "plain variable": "PASS=c4n4ry",
+    "curl in a text": "curl -u bob:c4n4ry https://example.org",
+    "curl quoted": "curl --user 'bob:c4n4ry' https://example.org",
+    "curl in a list": ["curl", "-u", "bob:c4n4ry", "https://example.org"],
+    "sshpass in a text": "sshpass -p c4n4ry ssh x",
+    "sshpass in a list": ["/usr/bin/sshpass", "-p", "c4n4ry", "ssh", "x"],
 }
 
 
@@ -155,6 +187,19 @@ def test_a_secret_is_known_by_its_shape(value: Any) -> None:
     assert "c4n4ry" not in str(kept).lower()
     assert MASK in str(kept)
     assert redact(kept) == kept
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "shpat_0123456789abcdef0123456789abcdef",
+        "dop_v1_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+        "bearer abcdefABCDEFghijkl",
+    ],
+)
+def test_a_token_of_letters_or_of_hexadecimal_digits_is_known_by_its_shape(text: str) -> None:
+    masked = msgspec.json.decode(payload_bytes({"text": f"use {text} now"}, "redacted"))
+    assert masked in ({"text": f"use {MASK} now"}, {"text": f"use bearer {MASK} now"})
 
 
 @pytest.mark.parametrize(
@@ -171,6 +216,10 @@ def test_a_secret_is_known_by_its_shape(value: Any) -> None:
         [{"name": "color", "value": "red"}, {"key": "size", "value": 3}],
         '{"author": "me", "sessions": [1, 2.0]}',
         "AKIA and xoxb- and ghp_short",
+        "docker run -u 1000:1000 and docker run --user 0:0 and a signature: below, 12:AA",
+        ["docker", "run", "-u", "1000:1000", "image"],
+        "basic understanding of bearer authentication; pass: 12, fail: 3; signal=9; design: new",
+        "https://example.org/hooks/list and webhooks in general",
         "{not json",
     ],
 )
@@ -186,7 +235,20 @@ def test_an_option_without_a_value_does_not_hide_the_next_option() -> None:
     "piece",
     [
         *("sk-", "password=", "-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "://a:", 'token:"', "token:'\\"),
-        *("bearer ", "eyJaaaaaaaa.", "[", "x=[{", "a.b-"),
+        *(
+            "bearer ",
+            "eyJaaaaaaaa.",
+            "[",
+            "x=[{",
+            "a.b-",
+            "-u a",
+            "-u a:",
+            "sshpass -p ",
+            "ya29.",
+            "SG.a",
+            "1234567:AA",
+            "hooks",
+        ),
     ],
 )
 def test_hostile_text_takes_time_in_proportion(piece: str) -> None:
@@ -267,3 +329,128 @@ def test_any_text_becomes_bounded_and_valid(text: str, times: int) -> None:
     assert len(bounded.encode()) <= 4096
     spelled = (text * times).encode("utf-8", "backslashreplace").decode()
     assert bounded == spelled or bounded.endswith(f"… [cut, {len(spelled.encode())} bytes]")
+
+
+_PIECES = [
+    *(
+        "token",
+        "Secret",
+        "pass",
+        "pwd",
+        "pin",
+        "otp",
+        "jwt",
+        "credential",
+        "cookie",
+        "Bearer ",
+        "basic ",
+        "auth",
+        "sid",
+    ),
+    *(
+        "key",
+        "session",
+        "private",
+        "PRIVATE KEY",
+        "-----BEGIN ",
+        "sk-",
+        "sk_live_",
+        "ghp_",
+        "github_pat_",
+        "glpat-",
+        "xoxb-",
+    ),
+    *(
+        "-u ",
+        "--user ",
+        "bob:",
+        "sshpass -p ",
+        "sig",
+        "signature",
+        "pw",
+        "cred",
+        "cvv",
+        "phrase",
+        "seed",
+        "mnemonic",
+        "words",
+        "hooks.slack.com/services/",
+        "/api/webhooks/12345678/",
+        "ya29.",
+        "SG.",
+        "xapp-",
+        "whsec_",
+        "shpat_",
+        "dop_v1_",
+        "1234567:AA",
+        "AGE-SECRET-KEY-1",
+    ),
+    *(
+        "AKIA",
+        "ASIA",
+        "AIza",
+        "hf_",
+        "npm_",
+        "pypi-",
+        "eyJ",
+        "://",
+        "@",
+        "=",
+        ": ",
+        "&",
+        "?",
+        "--",
+        "\\",
+        '"',
+        "{",
+        "[",
+        "}",
+    ),
+    *(
+        "a1b2c3d4e5f6g7h8i9",
+        "ABCDEFGHIJKLMNOP",
+        "name",
+        "value",
+        "the",
+        " ",
+        "_",
+        "-",
+        ".",
+        "é",
+        "\u0430",
+        "\u200b",
+        "\n",
+    ),
+]
+_SPELLED = st.lists(st.sampled_from(_PIECES), max_size=5).map("".join)
+_ITEMS = (
+    _SPELLED | st.text(max_size=12) | st.integers(-(2**53), 2**53) | st.floats() | st.booleans() | st.none()
+)
+
+
+@given(st.dictionaries(_SPELLED | st.text(max_size=12), _ITEMS | st.lists(_ITEMS, max_size=3), max_size=4))
+def test_what_is_kept_without_a_closer_look_is_what_a_closer_look_would_keep(value: Any) -> None:
+    storable = json_value(value)
+    assert payload_bytes(value, "redacted") == msgspec.json.encode(redact(storable))
+    assert payload_bytes(value, "full") == msgspec.json.encode(storable)
+
+
+def json_value(value: Any) -> Any:
+    """As it is stored: what no JSON text can hold is spelled out."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {json_value(name): json_value(item) for name, item in value.items()}
+    return [json_value(item) for item in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("name", SECRET_NAMES)
+def test_no_spelling_of_a_name_is_passed_over(name: str) -> None:
+    assert msgspec.json.decode(payload_bytes({name: "s3cr3t"}, "redacted")) == {name: MASK}
+    said = {"text": f"?{name}=s3cr3t"}
+    assert payload_bytes(said, "redacted") == msgspec.json.encode(redact(json_value(said)))
+
+
+def test_an_ordinary_payload_is_kept_as_it_is() -> None:
+    ordinary = {"text": "what the tool is given", "count": 3, "done": True, "rest": None}
+    assert msgspec.json.decode(payload_bytes(ordinary, "redacted")) == ordinary

@@ -65,7 +65,7 @@ def test_every_grant_is_recorded_with_its_permissions(
         "d1",
         "owner",
     )
-    assert record.reasons == (f"on the word of: {how}", "binaries: curl", "secrets: WEATHER_KEY")
+    assert record.reasons == (f"on the word of: {how}", "binaries: curl", "secrets (by name): WEATHER_KEY")
     assert verify(path).ok
 
 

@@ -1,18 +1,20 @@
 """State outlives the version that wrote it. Today's schema plays the older version, and one more step the newer one."""
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 
+import msgspec
 import pytest
 
 from metier.errors import StateError
 from metier.model.permission import PermissionSet
 from metier.record import connection
-from metier.record.audit import AuditLog
-from metier.record.chain import Act
+from metier.record.audit import AuditLog, Intent
+from metier.record.chain import GENESIS, Act, link
 from metier.record.database import Database
-from metier.record.schema import MIGRATIONS, VERSION
+from metier.record.schema import APPLICATION_ID, MIGRATIONS, VERSION
 from metier.record.trust import Trusts, TrustStore
 from metier.record.verify import verify
 
@@ -35,9 +37,9 @@ def older(path: str, act: Act) -> Trusts:
     with Database.open(path) as database:
         log, store = AuditLog(database), TrustStore(database)
         intent = log.intent(act, payloads={"arguments": {"a": 1}})
-        assert isinstance(intent, int)
+        assert isinstance(intent, Intent)
         log.outcome(intent, "skill_executed")
-        log.intent(act)
+        log.intent(msgspec.structs.replace(act, attempt=2))
         store.grant("tea", "sha256:1", permissions=GRANTED, by="human:x", how="operator", path="/skills/tea")
         store.revoke("coffee", by="human:x")
         return store.all()
@@ -97,3 +99,40 @@ def test_rel_14_what_was_upgraded_is_refused_by_the_older_version(
         Database.open(path)
     assert f"schema {VERSION + 1}" in caught.value.remedy
     assert version(path) == VERSION + 1
+
+
+def test_rel_14_a_log_from_before_the_tables_of_today_goes_on(path: str, act: Act) -> None:
+    """Version 2 as it was: intents without a row in any table of begun calls."""
+    os.makedirs(os.path.dirname(path), mode=0o700)
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        for statements in MIGRATIONS[:2]:
+            for statement in statements:
+                file.execute(statement)
+        file.execute(f"PRAGMA application_id={APPLICATION_ID}")
+        file.execute("PRAGMA user_version=2")
+        hash, at = GENESIS, "2025-01-01T00:00:00.000000Z"
+        for seq, event in enumerate(
+            ("skill_execution_started", "skill_executed", "skill_execution_started"), start=1
+        ):
+            record = {
+                "seq": seq,
+                "at": at,
+                "event": event,
+                "level": "info",
+                "category": "action",
+                "call_id": "old",
+            }
+            body = msgspec.json.encode(record | ({"about": 1} if seq == 2 else {}))
+            hash = link(hash, seq, body)
+            file.execute("INSERT INTO audit VALUES (?, ?, ?)", (seq, body, hash))
+        file.execute("INSERT INTO open_intent VALUES (3)")
+    os.chmod(path, 0o600)
+    looked = verify(path)
+    assert (looked.ok, looked.records, looked.open_intents) == (True, 3, (3,))
+    with Database.open(path) as database:
+        log = AuditLog(database)
+        assert isinstance(log.intent(msgspec.structs.replace(act, evidence="policy")), Intent)
+        assert verify(path, expected=(3, hash.hex())).ok
+        with database.transaction() as connection:
+            connection.execute("DELETE FROM begun")
+    assert "table of begun calls" in verify(path).problem

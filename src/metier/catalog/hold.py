@@ -11,7 +11,7 @@ from msgspec import Struct
 from metier.catalog.bundle import BundleStore, Snapshot, measure, tree_signature
 from metier.catalog.catalog import Listed
 from metier.catalog.release import vouches_for
-from metier.catalog.standing import CHANGED, NOT_TRUSTED, REVOKED, VIOLATED, text_of
+from metier.catalog.standing import CHANGED, DISABLED, NOT_TRUSTED, REVOKED, same_bytes, text_of
 from metier.dialects.skill_md import compile_skill
 from metier.errors import BundleError
 from metier.model.call import Bytes
@@ -29,6 +29,8 @@ class Held(Struct, frozen=True, kw_only=True):
     """What was granted to exactly these bytes."""
     refusal: str = ""
     """Why these bytes may not be used; empty when they may."""
+    disabled: bool = False
+    """Whether that is because they, or the name, are disabled."""
     broken: str = ""
     """Why there are no bytes to speak of."""
 
@@ -55,7 +57,8 @@ def hold(listed: Listed, *, trust: TrustStore, bundles: BundleStore, now_ns: int
                 return Held(broken=problem)
         refusal, first_use = _verdict(listed, skill, found, trusts)
         if refusal:
-            return Held(bytes=found, refusal=refusal)  # nothing is kept of what may not be used
+            off = refusal.startswith(DISABLED)
+            return Held(bytes=found, refusal=refusal, disabled=off)  # nothing is kept of what may not be used
         snapshot = bundles.open(found.digest)
         if snapshot is None:
             made = bundles.take(listed.folder, now_ns=now_ns, hard_links=bundled)
@@ -78,7 +81,9 @@ def hold(listed: Listed, *, trust: TrustStore, bundles: BundleStore, now_ns: int
 def _verdict(listed: Listed, skill: Skill, found: Bytes, trusts: Trusts) -> tuple[str, bool]:
     """Why these bytes may not be used, if so; and whether this is their first use."""
     if (why := trusts.disabled.get(skill.name)) is not None:
-        return f"{VIOLATED}{why}", False
+        return f"{DISABLED}{why}", False
+    if (name := trusts.disabled_bytes.get(found.digest)) is not None:
+        return same_bytes(name, trusts), False
     if listed.root.kind == "bundled":
         return "", False
     if skill.name in trusts.revoked:

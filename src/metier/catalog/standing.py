@@ -2,7 +2,7 @@
 
 Bundled skills are trusted by the release. In a root the operator vouches for, a skill is bound to its bytes when it is
 first used; elsewhere it waits until it is trusted by name. Once bound, other bytes hold it back until it is trusted again.
-A name that was disabled after a violation stays so, whatever is trusted under it.
+A name that was disabled stays so, whatever is trusted under it, and bytes that were, whatever name they have.
 """
 
 import time
@@ -18,7 +18,7 @@ from metier.record.trust import Trusts
 
 NOT_TRUSTED: Final = "not trusted yet; look at it with `metier skills info`, then run `metier skills trust`"
 CHANGED: Final = "not the bytes that were trusted; see what changed with `metier skills info`, then run `metier skills trust`"
-VIOLATED: Final = "disabled after a violation: "
+DISABLED: Final = "disabled: "
 REVOKED: Final = "its trust was taken back; `metier skills trust` gives it again"
 
 
@@ -52,7 +52,7 @@ def standing(
         thorough: look at every file, not only at the manifest.
     """
     if (why := trusts.disabled.get(name)) is not None:
-        return Standing("disabled", f"{VIOLATED}{why}")
+        return Standing("disabled", f"{DISABLED}{why}")
     seen = trusts.seen.get(folder)
     digest = ""
     if thorough or name in bound:
@@ -65,6 +65,8 @@ def standing(
                 digest = measure(folder, now_ns=time.time_ns(), hard_links=root.kind == "bundled").digest
             except BundleError as error:
                 return Standing("broken", str(error))
+    if (other := trusts.disabled_bytes.get(digest)) is not None:
+        return Standing("disabled", same_bytes(other, trusts), digest)
     if root.kind == "bundled":
         return UNBOUND
     if name in trusts.revoked:
@@ -76,6 +78,12 @@ def standing(
     if seen is not None and seen.name != name:
         return Standing("pending_approval", CHANGED)  # another skill was bound in this folder before
     return UNBOUND if root.trusted else Standing("pending_approval", NOT_TRUSTED)
+
+
+def same_bytes(name: str, trusts: Trusts) -> str:
+    """Why bytes may not be used that were disabled as `name`."""
+    why = trusts.disabled.get(name, "")
+    return f"{DISABLED}these very bytes were, as {name!r}: {why}; `metier skills enable {name}` lifts it"
 
 
 def text_of(signature: Signature) -> str:

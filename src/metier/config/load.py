@@ -14,13 +14,24 @@ from msgspec.structs import replace
 
 import metier.config.openclaw as openclaw
 import metier.config.roots as places
+from metier.config.limits import (
+    RestrictedApprovals,
+    RestrictedBudgets,
+    WrittenBudgets,
+    WrittenWindow,
+    approvals,
+    budgets,
+)
 from metier.config.settings import (
+    ApprovalSettings,
     AuditSettings,
+    BinarySettings,
     PromptSettings,
     PythonSettings,
     Settings,
     SkillEntry,
     SkillSettings,
+    TelemetrySettings,
 )
 from metier.errors import ConfigError
 from metier.model.diagnostic import Diagnostic
@@ -35,6 +46,10 @@ class _File(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     prompt: PromptSettings = PromptSettings()
     audit: AuditSettings = AuditSettings()
     python: PythonSettings = PythonSettings()
+    budgets: WrittenBudgets = WrittenBudgets()
+    binaries: BinarySettings = BinarySettings()
+    approvals: ApprovalSettings = ApprovalSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
     config: dict[str, Any] = {}
     """What `requires.config` of a skill is looked up in."""
     secrets: dict[str, str] = {}
@@ -52,6 +67,8 @@ class _RestrictedSkills(Struct, frozen=True, kw_only=True, forbid_unknown_fields
 @final
 class _ProjectFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     skills: _RestrictedSkills = _RestrictedSkills()
+    budgets: RestrictedBudgets = RestrictedBudgets()
+    approvals: RestrictedApprovals = RestrictedApprovals()
 
 
 def load(
@@ -105,6 +122,10 @@ def load(
         prompt=own.prompt,
         audit=own.audit,
         python=own.python,
+        budgets=budgets(own.budgets, theirs.budgets),
+        binaries=own.binaries,
+        approvals=approvals(own.approvals, theirs.approvals),
+        telemetry=own.telemetry,
         config={**foreign.truths, **own.config},
         secrets=own.secrets,
         warnings=(*passed_over, *foreign.warnings),
@@ -212,9 +233,16 @@ def _convert(tree: dict[str, Any], kind: type[_T], path: str) -> _T:
         remedy = "See docs/configuration.md for every key"
         if kind is _ProjectFile:
             remedy += (
-                "; a project's file may only restrict: [skills] roots, allow, enabled, disabled, allowlist"
+                "; a project's file may only restrict: [skills] roots, allow, enabled, disabled, allowlist; "
+                "[budgets.*] calls; [approvals]"
             )
         raise ConfigError(f"{path}: {_explain(str(error))}", remedy=remedy) from None
+
+
+_TABLES: Final = (
+    *(SkillSettings, PromptSettings, AuditSettings, PythonSettings, SkillEntry),
+    *(WrittenBudgets, WrittenWindow, BinarySettings, ApprovalSettings, TelemetrySettings),
+)
 
 
 def _explain(problem: str) -> str:
@@ -224,10 +252,6 @@ def _explain(problem: str) -> str:
     import difflib
 
     wrong = problem.split("`")[1]
-    known = {
-        name
-        for part in (_File, SkillSettings, PromptSettings, AuditSettings, PythonSettings, SkillEntry)
-        for name in part.__struct_encode_fields__
-    }
+    known = {name for part in (*_TABLES, _File) for name in part.__struct_encode_fields__}
     near = difflib.get_close_matches(wrong, sorted(known), n=1)
     return f"unknown key {wrong!r}" + (f" (did you mean {near[0]!r}?)" if near else "")

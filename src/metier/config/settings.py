@@ -57,6 +57,8 @@ class AuditSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """`[audit]`: how much of a payload is kept beside the chain."""
 
     payloads: Literal["hashes", "redacted", "full"] = "redacted"
+    keep_days: Annotated[int, Meta(ge=1, le=36_500)] | None = None
+    """How long `metier audit retain` leaves payloads; absent means that nobody said."""
 
 
 @final
@@ -65,6 +67,58 @@ class PythonSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     packages: tuple[str, ...] = ()
     """Folders of installed packages that it may import, read-only."""
+
+
+@final
+class Window(Struct, frozen=True, kw_only=True):
+    """So many calls, and no more, in each stretch of so many seconds."""
+
+    calls: int
+    seconds: int
+
+
+@final
+class BudgetSettings(Struct, frozen=True, kw_only=True):
+    """`[budgets]`: how many calls may begin. Zero means none; no number means as many as one likes."""
+
+    principal: Window = Window(calls=1_200, seconds=60)
+    tool: Window = Window(calls=600, seconds=60)
+    skill: Window = Window(calls=600, seconds=60)
+    cheap: Window = Window(calls=6_000, seconds=3_600)
+    """Calls of tools of this cost, by one principal. What is free has no limit of its own."""
+    expensive: Window = Window(calls=600, seconds=3_600)
+
+
+@final
+class BinarySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[binaries]`: which programs skills may be granted."""
+
+    interpreters: frozenset[Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}\Z")]] = (
+        frozenset()
+    )
+    """Shells, interpreters and the like, each by its exact name. All others are refused, whoever granted them."""
+
+
+@final
+class ApprovalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[approvals]`: how people are asked."""
+
+    unattended: Literal["deny", "wait"] = "deny"
+    """What becomes of a call that must be asked where nobody is there."""
+    expires_minutes: Annotated[int, Meta(ge=1, le=10_080)] = 15
+    """After that nobody said yes."""
+    four_eyes: bool = False
+    """Whether a human's own call needs the word of another human."""
+    pending_per_principal: Annotated[int, Meta(ge=0, le=10_000)] = 100
+    """How many of its calls may wait for a decision at once; zero means that it can ask for nothing."""
+
+
+@final
+class TelemetrySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[telemetry]`: what others may watch. It takes the `telemetry` extra."""
+
+    otel: bool = False
+    prometheus: bool = False
 
 
 @final
@@ -80,6 +134,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     prompt: PromptSettings
     audit: AuditSettings
     python: PythonSettings = PythonSettings()
+    budgets: BudgetSettings = BudgetSettings()
+    binaries: BinarySettings = BinarySettings()
+    approvals: ApprovalSettings = ApprovalSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
     config: dict[str, Any] = {}
     secrets: dict[str, str] = {}
     """`[secrets]`: where each secret lies, by its name. References only, never a value."""

@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias, assert_never, final, get_args
 
 from msgspec import Struct, to_builtins
 
+from metier.model.confirmation_flag import parameters_of
 from metier.model.diagnostic import Diagnostic
 from metier.model.digest import Json, digest_bytes
 from metier.model.skill import Tool
@@ -94,7 +95,7 @@ def shaped(tools: Iterable[Tool], shape: Shape) -> list[dict[str, Json]]:
 
 def _one(tool: Tool, name: str, shape: Shape) -> dict[str, Json]:
     about = _description(tool.description)
-    schema = _schema(tool.parameters)
+    schema = _schema(parameters_of(tool))
     match shape:
         case "openai":
             return {

@@ -91,6 +91,10 @@ def content(outcome: Outcome) -> str:
             return _sendable(text)
         case Completed(value=value):
             return _json(value)
+        case Refused(code="confirmation_required", prompt=prompt):
+            message = "; ".join(outcome.reasons)
+            asked: dict[str, Json] = {"requires_confirmation": True, "prompt": prompt}
+            return _json({**asked, "error": outcome.code, "message": message, "remedy": outcome.remedy})
         case Refused():
             return _trouble(outcome.code, "; ".join(outcome.reasons), outcome.remedy)
         case Failed():

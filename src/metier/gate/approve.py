@@ -1,17 +1,63 @@
-"""AuthorizedCall → ApprovedCall: an ALLOW goes on, an ASK needs somebody's word."""
+"""AuthorizedCall → ApprovedCall: an ALLOW goes on; an ASK needs somebody's word, given in advance or for this very act.
 
+Pure. Whether a word still holds is asked once more when the act begins, in the transaction that uses it up.
+"""
+
+from typing import final
+
+from msgspec import Struct
+
+from metier.gate.around import program_files
+from metier.gate.confirmation import unconfirmed
+from metier.gate.granted import answers
+from metier.gate.situation import Situation
 from metier.model.call import ApprovedCall, AuthorizedCall
-from metier.model.outcome import Pending, Refused
+from metier.model.outcome import Refused
 from metier.model.verdict import Decision
 
 
-def approve(authorized: AuthorizedCall) -> ApprovedCall | Pending | Refused:
-    """Let an allowed call through. Nobody can be asked yet, so a call that would have to be asked is refused."""
-    if authorized.verdict.decision is Decision.ALLOW:
+@final
+class Asked(Struct, frozen=True, kw_only=True):
+    """A call that waits for somebody's word."""
+
+    authorized: AuthorizedCall
+    cwd: str = ""
+    """What the working directory is, as in the situation it was judged in."""
+
+
+def approve(authorized: AuthorizedCall, situation: Situation) -> ApprovedCall | Asked | Refused:
+    """Let an allowed call through, find the word for one that must be asked, or have it asked."""
+    valid = authorized.valid
+    call = valid.call
+    if (refused := unconfirmed(valid, situation)) is not None:
+        return refused
+    if authorized.verdict.decision not in (Decision.ALLOW, Decision.ASK):
+        return Refused(call_id=call.id, code="forbidden", reasons=authorized.verdict.reasons)
+    if authorized.verdict.decision is Decision.ALLOW and call.approval is None:
         return ApprovedCall(authorized=authorized, evidence="policy")
-    return Refused(
-        call_id=authorized.valid.call.id,
-        code="approval_required",
-        reasons=authorized.verdict.reasons,
-        remedy="This version has no approval desk, so what would have to be asked does not run",
-    )
+    if situation.cwd_problem:
+        return Refused(call_id=call.id, code="not_runnable", reasons=(situation.cwd_problem,))
+    if call.approval is not None:
+        return ApprovedCall(authorized=authorized, evidence=call.approval, approved_by=situation.decided_by)
+    for grant in situation.grants:
+        if grant.tool != valid.tool.name:
+            continue
+        files = program_files(valid, situation.programs)
+        if not answers(grant, authorized, cwd=situation.cwd, now=situation.now.wall, programs=files):
+            return ApprovedCall(authorized=authorized, evidence=grant.id, approved_by=grant.given_by)
+    if call.fleeting:
+        return Refused(
+            call_id=call.id,
+            code="approval_required",
+            reasons=authorized.verdict.reasons,
+            remedy="It cannot wait for somebody's word. Run it at a terminal, where you can be asked, or give a standing grant",
+        )
+    if call.unattended and situation.approvals.unattended == "deny":
+        return Refused(
+            call_id=call.id,
+            code="approval_required",
+            reasons=authorized.verdict.reasons,
+            remedy="Nobody is there to be asked. Give a standing grant for it, or let such calls wait "
+            '(`[approvals] unattended = "wait"`)',
+        )
+    return Asked(authorized=authorized, cwd=situation.cwd)

@@ -1,13 +1,18 @@
 """ValidCall → AuthorizedCall: every layer is asked, the strictest answer wins, each gives its reason.
 
 A layer is a small pure function. One without an opinion abstains; none lowers another; when all abstain nobody
-allowed the call, so it is refused.
+allowed the call, so it is refused. What is always said in the same words is made once.
 """
 
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from metier.gate.situation import Situation
+from metier.gate.budget import budgets
+from metier.gate.floor import floor
+from metier.gate.ladder import is_disclosure, ladder
+from metier.gate.roles import roles
+from metier.gate.rules import rules
+from metier.gate.situation import NO_PERMISSIONS, Situation
 from metier.model.call import AuthorizedCall, ValidCall
 from metier.model.outcome import REMEDIES, RefusalCode, Refused
 from metier.model.text import one_line
@@ -15,26 +20,65 @@ from metier.model.verdict import Decision, Verdict, decide
 
 Layer: TypeAlias = Callable[[ValidCall, Situation], Verdict]
 
+_GOING_ON: Final = Verdict.abstain("nothing is stopped")
+_ENABLED: Final = Verdict.abstain("not disabled")
+_WHOLE: Final = Verdict.abstain("nothing is broken")
+_NO_SKILL: Final = Verdict.abstain("concerns no skill")
+_TRUSTED: Final = Verdict.abstain("its bytes are trusted")
+_COMPLETE: Final = Verdict.abstain("nothing is missing")
+_BY_A_HUMAN: Final = Verdict.abstain("asked by a human")
+_OPEN: Final = Verdict.abstain("open to agents")
+_NOTHING_YET: Final = Verdict.abstain("there is nothing yet that could have been granted anything")
+_COVERED: Final = Verdict.abstain("needs nothing beyond its grants")
+_NO_DISCLOSURE: Final = Verdict.abstain("not a disclosure")
+_DISCLOSURE: Final = Verdict.allow("reading a trusted skill is disclosure, not an act")
+
+
+def verdicts(valid: ValidCall, situation: Situation) -> list[tuple[str, RefusalCode, Verdict]]:
+    """What every layer says, each with its name and the code of its refusal."""
+    return [(layer.__name__, code, layer(valid, situation)) for code, layer in LAYERS]
+
 
 def authorize(valid: ValidCall, situation: Situation) -> AuthorizedCall | Refused:
     """Ask every layer about the call."""
-    answers: list[tuple[RefusalCode, Verdict]] = [(code, layer(valid, situation)) for code, layer in LAYERS]
-    verdict = decide(answer for _, answer in answers)
+    answers = [layer(valid, situation) for _, layer in LAYERS]
+    verdict = decide(answers)
     if verdict.decision is not Decision.DENY:
         return AuthorizedCall(
-            valid=valid, verdict=verdict, bytes=situation.held.bytes if situation.held else None
+            valid=valid,
+            verdict=verdict,
+            bytes=situation.held.bytes if situation.held else None,
+            trust_level=situation.level,
+            rules=situation.rules.digest,
+            deciding=_deciding(valid, verdict, situation),
         )
-    code = _UNDECIDED
-    for asked, answer in reversed(answers):
+    code: RefusalCode = _UNDECIDED
+    for (asked, _), answer in zip(reversed(LAYERS), reversed(answers), strict=True):
         code = asked if answer.decision is Decision.DENY else code
     return Refused(call_id=valid.call.id, code=code, reasons=verdict.reasons, remedy=REMEDIES.get(code, ""))
 
 
+def _deciding(valid: ValidCall, verdict: Verdict, situation: Situation) -> str:
+    """What a decision about this call is bound to. Only what somebody is asked about needs it."""
+    if verdict.decision is not Decision.ASK and valid.call.approval is None:
+        return ""
+    return f"{situation.level} {situation.rules.deciding_digest(valid)}"
+
+
+def running(valid: ValidCall, situation: Situation) -> Verdict:
+    """While everything is stopped nothing runs, whoever asks."""
+    if situation.stopped:
+        return Verdict.deny(f"everything is stopped: {situation.stopped}")
+    return _GOING_ON
+
+
 def switched_on(valid: ValidCall, situation: Situation) -> Verdict:
-    """A skill that the operator disabled cannot run, by any door."""
-    skill = valid.skill
+    """A skill that the operator disabled, or that is disabled for what it did, cannot run, by any door."""
+    skill, held = valid.skill, situation.held
+    if skill is not None and held is not None and held.disabled:
+        return Verdict.deny(f"skill {skill.name!r} is {held.refusal}")
     if skill is None or skill.status != "disabled":
-        return Verdict.abstain("not disabled")
+        return _ENABLED
     return Verdict.deny(f"skill {skill.name!r} is disabled: {skill.why}")
 
 
@@ -45,75 +89,73 @@ def intact(valid: ValidCall, situation: Situation) -> Verdict:
         return Verdict.deny(f"skill {skill.name!r} is broken: {skill.why}")
     if skill is not None and held is not None and held.broken:
         return Verdict.deny(f"skill {skill.name!r} is broken: {held.broken}")
-    return Verdict.abstain("nothing is broken")
+    return _WHOLE
 
 
 def trusted(valid: ValidCall, situation: Situation) -> Verdict:
     """Only bytes the operator trusts are used; what counts is what lies on disk now."""
     skill, held = valid.skill, situation.held
     if skill is None:
-        return Verdict.abstain("concerns no skill")
+        return _NO_SKILL
     if held is None or held.refusal:
         return Verdict.deny(
             f"skill {skill.name!r}: {held.refusal if held else 'its bytes could not be looked at'}"
         )
-    return Verdict.abstain("its bytes are trusted")
+    return _TRUSTED
 
 
 def equipped(valid: ValidCall, situation: Situation) -> Verdict:
     """A skill whose requirements are not met is not used."""
     if situation.missing:
         return Verdict.deny("; ".join(str(error) for error in situation.missing))
-    return Verdict.abstain("nothing is missing")
+    return _COMPLETE
 
 
 def audience(valid: ValidCall, situation: Situation) -> Verdict:
     """Operators' operations are never for agents; a skill may keep itself from being invoked by a model."""
     principal, skill = valid.call.principal, valid.skill
     if principal.kind == "human":
-        return Verdict.abstain("asked by a human")
+        return _BY_A_HUMAN
     if valid.tool.audience == "operator":
         return Verdict.deny(f"{valid.tool.name!r} is for operators only")
     if skill is not None and not skill.model_may_invoke:
         return Verdict.deny(f"skill {skill.name!r} says that models may not invoke it")
-    return Verdict.abstain("open to agents")
+    return _OPEN
 
 
 def permissions(valid: ValidCall, situation: Situation) -> Verdict:
     """What a call needs must lie within what was granted."""
     if situation.held is not None and (situation.held.refusal or situation.held.broken):
-        return Verdict.abstain("there is nothing yet that could have been granted anything")
-    beyond = valid.permissions.beyond(situation.granted)
-    if beyond:
+        return _NOTHING_YET
+    if valid.permissions == NO_PERMISSIONS:
+        return _COVERED
+    if beyond := valid.permissions.beyond(situation.granted):
         parts = (f"{name} {one_line(', '.join(names), 120)}" for name, names in beyond.plain().items())
         return Verdict.deny(f"not granted: {'; '.join(parts)}")
-    return Verdict.abstain("needs nothing beyond its grants")
+    return _COVERED
 
 
 def disclosure(valid: ValidCall, situation: Situation) -> Verdict:
     """Reading a trusted skill shows what the operator already vouched for; it is not an act."""
-    if valid.tool.effect == "read" and valid.tool.subject and valid.tool.risk == "low":
-        return Verdict.allow("reading a trusted skill is disclosure, not an act")
-    return Verdict.abstain("not a disclosure")
-
-
-def own_hand(valid: ValidCall, situation: Situation) -> Verdict:
-    """What is for operators only, the owner may do himself; he is the one who would be asked."""
-    principal = valid.call.principal
-    if valid.tool.audience == "operator" and principal.kind == "human" and "owner" in principal.roles:
-        return Verdict.allow("the owner does it himself")
-    return Verdict.abstain("not the owner's own act")
+    if is_disclosure(valid.tool):
+        return _DISCLOSURE
+    return _NO_DISCLOSURE
 
 
 LAYERS: Final[tuple[tuple[RefusalCode, Layer], ...]] = (
+    ("stopped", running),
     ("skill_disabled", switched_on),
     ("skill_broken", intact),
     ("not_trusted", trusted),
     ("forbidden", audience),
+    ("forbidden", roles),
     ("skill_unavailable", equipped),
+    ("forbidden", ladder),
+    ("forbidden", rules),
     ("forbidden", permissions),
+    ("budget_exceeded", budgets),
+    ("forbidden", floor),
     ("forbidden", disclosure),
-    ("forbidden", own_hand),
 )
 
 _UNDECIDED: Final[RefusalCode] = "forbidden"

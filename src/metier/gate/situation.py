@@ -1,34 +1,182 @@
-"""The facts an authorization rests on, gathered when it is made: what lies on disk now, and what was granted for it."""
+"""The facts an authorization rests on, gathered when it is made: what lies on disk now, who asks and what he may do
+today, what operators switched, and what they granted."""
 
 import time
-from typing import final
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
+from typing import Final, TypeAlias, final
 
 from msgspec import Struct
 
 from metier.catalog.bundle import BundleStore
 from metier.catalog.catalog import Catalog
 from metier.catalog.hold import Held, hold
-from metier.model.call import ValidCall
+from metier.config.settings import ApprovalSettings, BudgetSettings
+from metier.gate.fingerprint import CwdIdentity, cwd_identity
+from metier.gate.principals import standing
+from metier.gate.rules import NO_RULES, Rules
+from metier.model.approval import StandingGrant
+from metier.model.call import Principal, ValidCall
+from metier.model.digest import Json
+from metier.model.ground import Ground
 from metier.model.permission import PermissionSet
 from metier.model.requirement import RequirementError
+from metier.model.role import Standing
+from metier.model.trust_level import LEAST, TrustLevel
+from metier.record.approval_clock import Moment
+from metier.record.steering import NO_STEERING, Steering
+from metier.record.still import Written
 from metier.record.trust import TrustStore
+
+Programs: TypeAlias = Callable[[Collection[str]], Mapping[str, str]]
+
+
+def no_programs(_names: Collection[str]) -> Mapping[str, str]:
+    """Where nobody can say, none is there."""
+    return {}
+
+
+MOST_STANDINGS: Final = 1024
+NO_PERMISSIONS: Final = PermissionSet()
+NOT_LOOKED_AT: Final = "what it depends on was not looked at"
+NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+NEVER: Final = Moment(wall=0.0, boot="", running=0.0)
 
 
 @final
 class Situation(Struct, frozen=True, kw_only=True):
-    """What is the case while one call is judged."""
+    """What is the case while one call is judged. Left as it is, nobody may do anything."""
 
     held: Held | None = None
     """The skill's bytes as they are now; None when the call concerns no skill."""
-    granted: PermissionSet = PermissionSet()
+    granted: PermissionSet = NO_PERMISSIONS
     """What the operator lets that skill do."""
+    missing: tuple[RequirementError, ...] = ()
+    stopped: str = ""
+    """Why nothing at all may run."""
+    standing: Standing = Standing()
+    """What the principal may do today."""
+    steering: Steering = NO_STEERING
+    """What operators had decided, all of one moment."""
+    steered: Written | None = None
+    """Which moment."""
+    level: TrustLevel = LEAST
+    """How far agents are trusted now."""
+    rules: Rules = NO_RULES
+    budgets: BudgetSettings = BudgetSettings()
+    exhausted: tuple[str, ...] = ()
+    """Budgets that are used up, in words."""
+    grants: tuple[StandingGrant, ...] = ()
+    """Answers given in advance."""
+    ground: Ground = Ground()
+    approvals: ApprovalSettings = ApprovalSettings()
+    cwd: str = ""
+    """What the working directory is: real path, device and inode; empty when there is none."""
+    cwd_problem: str = ""
+    """Why that cannot be told."""
+    now: Moment = NEVER
+    programs: Programs = no_programs
+    """Which real file each name of a program stands for now."""
+    environ: Mapping[str, str] = {}
+    """Of the operator; a run sees the variables that were granted by name."""
+    around: dict[str, Json] | str = NOT_LOOKED_AT
+    """What a call that is taken up again depends on now, or why that cannot be told."""
+    asked_in: int | None = None
+    """The turn in which the caller was asked to confirm this very act; None when he was not."""
+    decided_by: str = ""
+    """Who approved the call that is taken up again."""
+    written: Written | None = None
+    """What had been written when stop, principals and budgets were looked at, and nothing of them was in the way. Else
+    None."""
+
+
+@final
+class Bytes(Struct, frozen=True, kw_only=True):
+    """What is known of a skill's bytes. The part of a situation that has to be read from the disk."""
+
+    held: Held | None = None
     missing: tuple[RequirementError, ...] = ()
 
 
-def look(valid: ValidCall, *, catalog: Catalog, trust: TrustStore, bundles: BundleStore) -> Situation:
-    """Gather the facts for one call. Blocking: it reads the disk."""
+NO_SKILL: Final = Bytes()
+
+
+def look(valid: ValidCall, *, catalog: Catalog, trust: TrustStore, bundles: BundleStore) -> Bytes:
+    """Look at the skill a call concerns. Blocking: it reads the disk."""
     listed = catalog.get(valid.skill.name) if valid.skill is not None else None
     if listed is None:
-        return Situation()
+        return NO_SKILL
     held = hold(listed, trust=trust, bundles=bundles, now_ns=time.time_ns())
-    return Situation(held=held, granted=held.granted, missing=listed.missing)
+    return Bytes(held=held, missing=listed.missing)
+
+
+@final
+class Facts(Struct, frozen=True, kw_only=True):
+    """What holds for every call of one moment. Left as it is, nobody is known and nothing is trusted."""
+
+    steering: Steering = NO_STEERING
+    rules: Rules = NO_RULES
+    owner: str = ""
+    """The human this machine belongs to."""
+    budgets: BudgetSettings = BudgetSettings()
+    approvals: ApprovalSettings = ApprovalSettings()
+    ground: Ground = Ground()
+    steered: Written | None = None
+    """As of when `steering` was read."""
+    standings: dict[tuple[str, str, str | None], Standing] = {}
+    """What was found out about principals so far."""
+
+    def standing_of(self, principal: Principal) -> Standing:
+        """What `principal` may do. The same ones ask again and again, and of one moment the answer is the same."""
+        who = (principal.id, principal.kind, principal.on_behalf_of)
+        known = self.standings.get(who)
+        if known is None:
+            if len(self.standings) >= MOST_STANDINGS:
+                self.standings.clear()
+            known = self.standings[who] = standing(principal, self.steering.principals, self.owner)
+        return known
+
+
+def situation(
+    valid: ValidCall,
+    found: Bytes,
+    facts: Facts,
+    *,
+    now: Moment,
+    exhausted: tuple[str, ...] = (),
+    grants: tuple[StandingGrant, ...] | None = None,
+    programs: Programs = no_programs,
+    environ: Mapping[str, str] = NOTHING,
+    asked_in: int | None = None,
+    decided_by: str = "",
+    around: dict[str, Json] | str = NOT_LOOKED_AT,
+    written: Written | None = None,
+) -> Situation:
+    """Put the facts together for one call."""
+    steering, who = facts.steering, facts.standing_of(valid.call.principal)
+    place = cwd_identity(valid.call.cwd) if valid.call.cwd is not None else ""
+    return Situation(
+        held=found.held,
+        granted=found.held.granted if found.held is not None else NO_PERMISSIONS,
+        missing=found.missing,
+        stopped=steering.stopped,
+        standing=who,
+        steering=steering,
+        steered=None if steering.stopped or who.problem else facts.steered,
+        level=steering.level,
+        rules=facts.rules,
+        budgets=facts.budgets,
+        exhausted=exhausted,
+        grants=steering.grants if grants is None else grants,
+        ground=facts.ground,
+        approvals=facts.approvals,
+        cwd=place.text if isinstance(place, CwdIdentity) else "",
+        cwd_problem="" if isinstance(place, CwdIdentity) else place,
+        now=now,
+        programs=programs,
+        environ=environ,
+        asked_in=asked_in,
+        decided_by=decided_by,
+        around=around,
+        written=None if steering.stopped or who.problem or exhausted else written,
+    )

@@ -1,42 +1,64 @@
 """Call → ValidCall: the tool exists, the skill it concerns is known, the arguments fit the schema.
 
-What comes out is parsed back from its canonical bytes, so what is bound, shown and run is one and the same.
+What comes out is in its one form, as if parsed back from its canonical bytes, so what is bound, shown and run is one and
+the same. The caller's word (`confirmed`) is no longer among the arguments.
 """
 
 import difflib
-import re
 from collections.abc import Iterable, Mapping
 from typing import Final, cast
 
 import msgspec
 
 from metier.catalog.catalog import Catalog
-from metier.gate.schema import problem_with
-from metier.model import strictjson
-from metier.model.call import Call, ValidCall
-from metier.model.digest import Json, canonical
+from metier.dialects.names import skeleton
+from metier.gate.named_checks import check_problem
+from metier.gate.sanitize import sanitized
+from metier.gate.schema import problem_with, schema_problem
+from metier.model.call import Call, Principal, ValidCall
+from metier.model.confirmation_flag import FLAG, parameters_of, without_flag
+from metier.model.digest import Json
+from metier.model.ground import Ground
 from metier.model.outcome import Refused
+from metier.model.settled import settled
 from metier.model.skill import Skill, Tool
+from metier.model.strictjson import MAX_BYTES
 from metier.model.text import one_line
 
-_CONTROL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\(?:u00[01][0-9a-f]|[bf])|\x7f")
-"""RFC 8785 escapes C0 characters; all but tab and line ends are refused."""
+_NOWHERE: Final = Ground()
+MAX_DEPTH: Final = 8
+"""How many running calls a call can be made inside of."""
 
 
-def validate(call: Call, *, tools: Mapping[str, Tool], catalog: Catalog) -> ValidCall | Refused:
-    """The call with arguments that can be relied on, or why there is none."""
+def validate(
+    call: Call, *, tools: Mapping[str, Tool], catalog: Catalog, ground: Ground = _NOWHERE
+) -> ValidCall | Refused:
+    """The call with arguments that can be relied on, or why there is none.
+
+    Args:
+        ground: where the paths lie that named checks of a tool ask for; for such a tool the disk is looked at.
+    """
+    if not 0 <= call.depth <= MAX_DEPTH:
+        return Refused(
+            call_id=call.id,
+            code="not_runnable",
+            reasons=(f"calls made inside calls are {MAX_DEPTH} deep at most, and this one is {call.depth}",),
+            remedy="Find out which tools call each other in a circle",
+        )
     tool = tools.get(call.tool)
     if tool is None:
+        known = _known(tools, call.principal)
         return Refused(
             call_id=call.id,
             code="unknown_tool",
             reasons=(f"there is no tool {one_line(call.tool, 80)!r}",),
-            remedy=_nearest(call.tool, tools) or f"Tools are: {', '.join(sorted(tools)[:20])}",
+            remedy=_nearest(call.tool, known) or f"Tools are: {', '.join(known[:20])}",
         )
-    arguments = _arguments(call.arguments, tool)
-    if isinstance(arguments, str):
+    judged = _arguments(call.arguments, tool, ground)
+    if isinstance(judged, str):
         remedy = f"Send a JSON object that fits the schema of {tool.name!r}"
-        return Refused(call_id=call.id, code="invalid_arguments", reasons=(arguments,), remedy=remedy)
+        return Refused(call_id=call.id, code="invalid_arguments", reasons=(judged,), remedy=remedy)
+    arguments, confirmed = judged
     skill: Skill | None = None
     if tool.subject:
         given = arguments.get(tool.subject)
@@ -51,26 +73,67 @@ def validate(call: Call, *, tools: Mapping[str, Tool], catalog: Catalog) -> Vali
                 or "`metier skills list` shows all, `metier skills check` why one is missing",
             )
         skill = found.skill
-    return ValidCall(call=call, tool=tool, arguments=arguments, skill=skill, permissions=tool.permissions)
+    return ValidCall(
+        call=call,
+        tool=tool,
+        arguments=arguments,
+        skill=skill,
+        permissions=tool.permissions,
+        confirmed=confirmed,
+    )
 
 
-def _arguments(given: Json, tool: Tool) -> dict[str, Json] | str:
+def _arguments(given: Json, tool: Tool, ground: Ground) -> tuple[dict[str, Json], bool | None] | str:
+    """The arguments, and the caller's word where the tool needs it; or what is wrong with them."""
     if not isinstance(given, dict):
         return "arguments must be a JSON object"
     try:
-        strictjson.check(given)
-        data = canonical(given)
+        arguments = cast("dict[str, Json]", settled(given, unclean=tool.sanitize))
     except ValueError as error:
         return f"arguments are not strict JSON: {error}"
-    if len(data) > strictjson.MAX_BYTES:
-        return f"arguments have {len(data):,} bytes; at most {strictjson.MAX_BYTES:,} are taken"
-    if _CONTROL.search(data):
-        return "arguments hold a control character other than tab and line ends"
-    arguments = cast("dict[str, Json]", msgspec.json.decode(data))
+    size = len(msgspec.json.encode(arguments))
+    if size > MAX_BYTES:
+        return f"arguments have {size:,} bytes; at most {MAX_BYTES:,} are taken"
+    confirmed: bool | None = None
+    if tool.confirmation is not None:
+        arguments, flag = without_flag(arguments)
+        if not isinstance(flag, bool):
+            return f"argument {FLAG!r} can only be the JSON value true or false"
+        confirmed = flag
+        if alike := _alike(arguments, tool):
+            return f"argument {one_line(alike, 80)!r} looks like {FLAG!r} and is not it"
     try:
-        return problem_with(tool.parameters, arguments) or arguments
+        if tool.sanitize:
+            if why := schema_problem(tool.parameters):
+                raise ValueError(why)
+            arguments = sanitized(arguments, tool.parameters)
+        problem = _unfit(arguments, tool)
     except ValueError as error:
         return f"{tool.name!r} cannot be called: {error}"
+    if not problem and tool.checks:
+        problem = check_problem(tool, arguments, ground)
+    return problem or (arguments, confirmed)
+
+
+def _unfit(arguments: dict[str, Json], tool: Tool) -> str:
+    if tool.confirmation is None:
+        return problem_with(tool.parameters, arguments)
+    # As they will be once they are confirmed: whoever leaves the word out is asked for it, not refused.
+    return problem_with(parameters_of(tool), {**arguments, FLAG: True})
+
+
+def _alike(arguments: dict[str, Json], tool: Tool) -> str:
+    """An argument that could be taken for the caller's word, and that the tool does not name itself."""
+    named = tool.parameters.get("properties")
+    known = named if isinstance(named, dict) else {}
+    like = skeleton(FLAG)
+    return next((name for name in arguments if name not in known and skeleton(name.strip()) == like), "")
+
+
+def _known(tools: Mapping[str, Tool], principal: Principal) -> list[str]:
+    """The tools that may be named to this principal: those for operators are told to no model."""
+    human = principal.kind == "human"
+    return sorted(name for name, tool in tools.items() if human or tool.audience == "model")
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

@@ -21,7 +21,9 @@ from metier.model.digest import Json
 from metier.model.permission import PermissionSet
 from metier.model.ports import Answered, NotAnswered
 from metier.openfile import read_small
+from metier.record.payload import Payloads
 from metier.record.private import make_private_folder, require_private
+from metier.record.redact import redact
 
 MOST_BYTES: Final = 1_048_576
 """Of one call's log."""
@@ -46,29 +48,38 @@ class Line(Struct, frozen=True, kw_only=True):
 class CallLog:
     """Appends to the log of one call."""
 
-    def __init__(self, state: str, call_id: str, skill: str) -> None:
-        """`state` is the state folder. Raises ValueError for a call id that could name another file."""
+    def __init__(self, state: str, call_id: str, skill: str, payloads: Payloads = "redacted") -> None:
+        """`state` is the state folder, and `payloads` how much of an entry is kept, as for what lies beside records.
+        Raises ValueError for a call id that could name another file."""
         if not good_id(call_id):
             raise ValueError(f"{call_id[:60]!r} is not the id of a call")
         self._folder = os.path.join(state, "calls")
         self._name = f"{call_id}.jsonl"
         self._skill = skill
+        self._payloads = payloads
 
     async def append(self, entry: Json) -> NotAnswered | None:
-        """Write one entry; the reason when it was not written. What was said is kept, also when the run ends meanwhile."""
+        """Write one entry; the reason when it was not written. What was said is kept, also when the run ends meanwhile.
+
+        Where only digests are kept beside records, nothing of it is kept.
+        """
         line = Line(
             at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             source="skill",
             skill=self._skill,
             entry=entry,
         )
-        data = msgspec.json.encode(line) + b"\n"
-        if len(data) > LONGEST:
+        if len(msgspec.json.encode(line)) >= LONGEST:
             return NotAnswered(name="TooLarge", message=f"An entry has at most {LONGEST:,} bytes")
+        if self._payloads == "hashes":
+            return None
         with anyio.CancelScope(shield=True):
-            return await to_thread.run_sync(self._append, data)
+            return await to_thread.run_sync(self._append, line)
 
-    def _append(self, data: bytes) -> NotAnswered | None:
+    def _append(self, line: Line) -> NotAnswered | None:
+        if self._payloads != "full":
+            line = msgspec.structs.replace(line, entry=redact(line.entry))
+        data = msgspec.json.encode(line) + b"\n"
         try:
             make_private_folder(os.path.dirname(self._folder))
             make_private_folder(self._folder)

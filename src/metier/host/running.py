@@ -1,4 +1,4 @@
-"""The runs under way, by skill, and the skills of which none may begin.
+"""The runs under way, by skill and by call, and the skills of which none may begin.
 
 Two things must not slip past each other: a run that begins, and the end of its skill. So a run counts from the moment it
 was prepared: it begins with the mark it took then, and every stop after that mark ends it, before or after it began. A
@@ -19,8 +19,8 @@ from metier.errors import MetierError, RecordError
 
 _log: Final = logging.getLogger("metier.running")
 
-Disable: TypeAlias = Callable[[str, str, str], None]
-"""Disables a skill on the disk: its name, the call, and why."""
+Disable: TypeAlias = Callable[[str, str, str, str], None]
+"""Disables a skill on the disk: its name, the call, why, and the digest of the bytes that did it."""
 
 
 @final
@@ -30,6 +30,26 @@ class _Violation(Struct, frozen=True):
     skill: str
     call_id: str
     why: str
+    digest: str
+
+
+STOPPED: Final = "the skill was disabled, or its trust taken back, meanwhile"
+
+
+@final
+class UnderWay:
+    """One run."""
+
+    def __init__(self, call_id: str, scope: anyio.CancelScope) -> None:
+        self.call_id = call_id
+        self.why = ""
+        """Why it was ended from outside; empty when it was not."""
+        self._scope = scope
+
+    def end(self, why: str) -> None:
+        """End it, unless it is ended already."""
+        self.why = self.why or why
+        self._scope.cancel()
 
 
 @final
@@ -37,48 +57,69 @@ class Running:
     """Belongs to one loop; nothing here waits but `settle`."""
 
     def __init__(self) -> None:
-        self._scopes: dict[str, set[anyio.CancelScope]] = {}
+        self._under_way: dict[str, set[UnderWay]] = {}
         self._stops: dict[str, int] = {}
+        self._all_stops = 0
         self._barred: dict[str, str] = {}
+        """By name and by digest, which no name looks like."""
         self._unwritten: list[_Violation] = []
         self._writing = anyio.Lock()
+        self._limiter = anyio.CapacityLimiter(1)
 
     def mark(self, skill: str) -> int:
         """Now, as far as stops of `skill` are concerned. Taken before it is asked whether the skill may run."""
-        return self._stops.get(skill, 0)
+        return self._stops.get(skill, 0) + self._all_stops
 
-    def barred(self, skill: str) -> str:
-        """Why no run of `skill` may begin; empty when one may."""
-        return self._barred.get(skill, "")
+    def barred(self, skill: str, digest: str = "") -> str:
+        """Why no run of `skill`, or of these bytes, may begin; empty when one may."""
+        return self._barred.get(skill, "") or self._barred.get(digest, "")
 
     @contextmanager
-    def under(self, skill: str, mark: int | None = None) -> Generator[anyio.CancelScope]:
+    def under(self, skill: str, call_id: str = "", mark: int | None = None) -> "Generator[UnderWay]":
         """What happens inside is a run of `skill`. It is ended at once when the skill was stopped since `mark`."""
         with anyio.CancelScope() as scope:
+            this = UnderWay(call_id, scope)
             if mark is not None and mark != self.mark(skill):
-                scope.cancel()
-            self._scopes.setdefault(skill, set()).add(scope)
+                this.end(STOPPED)
+            self._under_way.setdefault(skill, set()).add(this)
             try:
-                yield scope
+                yield this
             finally:
-                self._scopes[skill].discard(scope)
-                if not self._scopes[skill]:
-                    del self._scopes[skill]
+                self._under_way[skill].discard(this)
+                if not self._under_way[skill]:
+                    del self._under_way[skill]
 
     def stop(self, skill: str) -> None:
         """End every run of `skill`, also those that are prepared and have not begun."""
         if not skill:
             return
-        self._stops[skill] = self.mark(skill) + 1
-        for scope in tuple(self._scopes.get(skill, ())):
-            scope.cancel()
+        self._stops[skill] = self._stops.get(skill, 0) + 1
+        for each in tuple(self._under_way.get(skill, ())):
+            each.end(STOPPED)
 
-    def bar(self, skill: str, call_id: str, why: str) -> None:
-        """End every run of `skill` and let none begin, for what a call of it did. `settle` then writes it down."""
+    def stop_all(self, why: str) -> None:
+        """End every run there is, also those that are prepared and have not begun."""
+        self._all_stops += 1
+        for runs in tuple(self._under_way.values()):
+            for each in tuple(runs):
+                each.end(f"everything was stopped: {why}")
+
+    def cancel(self, call_id: str, by: str) -> None:
+        """End the run of one call, if it is here."""
+        for runs in tuple(self._under_way.values()):
+            for each in tuple(runs):
+                if each.call_id == call_id:
+                    each.end(f"{by} cancelled it")
+
+    def bar(self, skill: str, call_id: str, why: str, digest: str = "") -> None:
+        """End every run of `skill` and let none begin, nor one of these bytes under another name, for what a call of it
+        did. `settle` then writes it down."""
         if not skill:
             return
         self._barred[skill] = why
-        self._unwritten.append(_Violation(skill, call_id, why))
+        if digest:
+            self._barred[digest] = why
+        self._unwritten.append(_Violation(skill, call_id, why, digest))
         self.stop(skill)
 
     async def settle(self, disable: Disable) -> None:
@@ -88,11 +129,13 @@ class Running:
         with anyio.CancelScope(shield=True):
             async with self._writing:
                 for each in tuple(self._unwritten):
-                    if not await to_thread.run_sync(_written, disable, each):
+                    if not await to_thread.run_sync(_written, disable, each, limiter=self._limiter):
                         continue
                     self._unwritten.remove(each)
                     if not any(other.skill == each.skill for other in self._unwritten):
                         self._barred.pop(each.skill, None)
+                    if not any(other.digest == each.digest for other in self._unwritten):
+                        self._barred.pop(each.digest, None)
 
     @property
     def unsettled(self) -> bool:
@@ -101,13 +144,13 @@ class Running:
 
     @property
     def skills(self) -> frozenset[str]:
-        """Those that have a run under way."""
-        return frozenset(self._scopes)
+        """Those that have a run under way; the empty name stands for what belongs to none."""
+        return frozenset(self._under_way)
 
 
 def _written(disable: Disable, each: _Violation) -> bool:
     try:
-        disable(each.skill, each.call_id, each.why)
+        disable(each.skill, each.call_id, each.why, each.digest)
     except RecordError as error:
         _log.error("%s", error)  # it is disabled, only its record is missing
     except MetierError as error:

@@ -33,7 +33,8 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     call_id: str | None = None
     caller_id: str | None = None
     transcript: str | None = None
-    turn: str | None = None
+    turn: int | None = None
+    """How many turns the caller has had in this conversation. Only the door says so."""
     channel: str | None = None
     session: str | None = None
 
@@ -49,8 +50,16 @@ class Call(Struct, frozen=True, kw_only=True):
     """As they came. Only what validate returns may be shown, bound or run."""
     attempt: int = 1
     parent: str | None = None
+    depth: int = 0
+    """How many running calls it was made inside of."""
     cwd: str | None = None
     surroundings: Surroundings = Surroundings()
+    unattended: bool = False
+    """Nobody is there to be asked: a trigger, a schedule, `--unattended`."""
+    fleeting: bool = False
+    """It cannot be taken up later, because what it would need is gone by then; so nobody is asked."""
+    approval: str | None = None
+    """The decision it resumes with. Set only where a stored call is taken up again."""
 
 
 @final
@@ -64,6 +73,8 @@ class ValidCall(Struct, frozen=True, kw_only=True):
     """The skill under whose name and permissions it runs."""
     permissions: PermissionSet
     """What this call needs."""
+    confirmed: bool | None = None
+    """Whether the caller's own word was given; None for a tool that needs none. No longer among the arguments."""
 
 
 @final
@@ -86,6 +97,12 @@ class AuthorizedCall(Struct, frozen=True, kw_only=True):
     verdict: Verdict
     bytes: Bytes | None = None
     """None when the call concerns no skill."""
+    trust_level: str = ""
+    """How far agents were trusted then."""
+    rules: str = ""
+    """Digest of the operator's rules, all of them."""
+    deciding: str = ""
+    """Digest of what of the rules and the level decided this call."""
 
 
 @final
@@ -94,4 +111,8 @@ class ApprovedCall(Struct, frozen=True, kw_only=True):
 
     authorized: AuthorizedCall
     evidence: str
-    """On whose word: `policy`, or the id of a decision or grant."""
+    """On whose word: `policy`, or the id of a decision or standing grant."""
+    fingerprint: str = ""
+    """Of the exact act that the decision was about; empty where the policy alone allowed it."""
+    approved_by: str = ""
+    """Who decided, or gave the grant."""

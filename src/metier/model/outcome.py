@@ -15,14 +15,24 @@ RefusalCode: TypeAlias = Literal[
     "skill_unavailable",
     "not_trusted",
     "forbidden",
+    "confirmation_required",
     "approval_required",
+    "approval_denied",
+    "approval_expired",
+    "approval_void",
+    "too_many_pending",
+    "budget_exceeded",
+    "stopped",
+    "already_begun",
+    "changed_meanwhile",
     "record_unavailable",
     "setup_unusable",
     "not_runnable",
     "sandbox_unavailable",
 ]
 """`not_runnable`: what it would need cannot be given as it was asked for (a limit that is no limit, a path that is not
-there, a program that nobody may replace). `sandbox_unavailable`: no sandbox here keeps every promise that is needed."""
+there, a program that nobody may replace). `approval_void`: it was approved, and is no longer the act that was approved, or
+was used already. `sandbox_unavailable`: no sandbox here keeps every promise that is needed."""
 FailureCode: TypeAlias = Literal[
     "not_found",
     "too_large",
@@ -30,6 +40,7 @@ FailureCode: TypeAlias = Literal[
     "interrupted",
     "unrecorded",
     "internal",
+    "invalid_input",
     "raised",
     "permission_denied",
     "command_failed",
@@ -37,6 +48,7 @@ FailureCode: TypeAlias = Literal[
     "crashed",
     "no_result",
     "bad_result",
+    "bad_output",
     "timed_out",
     "out_of_memory",
     "out_of_fuel",
@@ -45,7 +57,8 @@ FailureCode: TypeAlias = Literal[
     "not_started",
     "busy",
 ]
-"""From `raised` on: how a run in a sandbox ended, as the sandbox saw it. `busy` and `not_started`: it was to run, and
+"""`invalid_input`: the skill's own code that looks at the arguments first did not let them pass, and the tool itself did
+not run. From `raised` on: how a run in a sandbox ended, as the sandbox saw it. `busy` and `not_started`: it was to run, and
 the sandbox did not begin."""
 
 REMEDIES: Final[dict[RefusalCode, str]] = {
@@ -55,6 +68,13 @@ REMEDIES: Final[dict[RefusalCode, str]] = {
     "not_trusted": "Look at it with `metier skills info NAME`, then trust it with `metier skills trust NAME`",
     "forbidden": "Nobody gave you that right; a person may give it, or do it himself",
     "skill_unavailable": "`metier skills check` says how to get what is missing",
+    "confirmation_required": "Ask the caller, then call again with the same arguments and confirmed: true",
+    "approval_required": "Call again: it will be asked anew",
+    "approval_void": "Call again if it is still wanted: it will be judged, and if need be asked, anew",
+    "budget_exceeded": "Wait, or change [budgets] in metier.toml",
+    "stopped": "`metier resume` lets things run again",
+    "changed_meanwhile": "Call again: it will be judged anew",
+    "already_begun": "Nothing runs twice; `metier audit show CALL` says what became of it",
 }
 """What to do about a refusal, where it is the same for every call."""
 
@@ -123,6 +143,8 @@ class Pending(Struct, frozen=True, kw_only=True, tag_field="outcome", tag="pendi
     call_id: str
     approval_id: str
     reasons: tuple[str, ...]
+    expires_at: str = ""
+    """UTC. What nobody decided by then is denied."""
 
 
 @final
@@ -133,6 +155,8 @@ class Refused(Struct, frozen=True, kw_only=True, tag_field="outcome", tag="refus
     code: RefusalCode
     reasons: tuple[str, ...]
     remedy: str = ""
+    prompt: str = ""
+    """For `confirmation_required`: what to ask the caller."""
 
 
 @final

@@ -1,6 +1,6 @@
 """Calls that must go upward through the layers, as Protocols handed in by `runtime.py`."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Literal, Protocol, TypeAlias, final
 
 from msgspec import Struct
@@ -9,8 +9,8 @@ from metier.model.call import ApprovedCall
 from metier.model.digest import Json
 from metier.model.outcome import Attempt, Completed, Failed
 
-OperationFunction: TypeAlias = Callable[[ApprovedCall], Completed | Failed]
-"""Blocking; `execute` runs it in a thread."""
+OperationFunction: TypeAlias = Callable[[ApprovedCall], Awaitable[Completed | Failed]]
+"""Runs in the loop; what blocks in it is for it to put into a thread."""
 
 
 class Operations(Protocol):

@@ -13,6 +13,8 @@ Dialect: TypeAlias = Literal["metier", "amber", "openclaw", "agent_skills", "fri
 Source: TypeAlias = Literal["bundled", "workspace", "user", "installed", "ai_proposed", "ai_learned"]
 Status: TypeAlias = Literal["active", "pending_approval", "disabled", "broken"]
 Audience: TypeAlias = Literal["model", "operator"]
+Check: TypeAlias = Literal["isWithinAllowedDirectory", "isWriteAllowed", "isValidAgent", "isWhitelisted"]
+"""Of MetaHuman manifests. They are judged against what the tool is permitted: a path, a program, an agent."""
 
 
 @final
@@ -35,6 +37,8 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     parameters: dict[str, Json]
     returns: dict[str, Json] | None = None
     audience: Audience = "model"
+    permission: str = "skills:execute"
+    """The right a principal needs to call it; an operation of a module has its own."""
     subject: str = ""
     """Argument that names the skill under whose name and permissions the call runs; empty for the tool's own."""
     effect: Literal["read", "act"] = "act"
@@ -43,6 +47,13 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     minimum_trust: str = "supervised_auto"
     approval: Literal["policy", "always"] = "policy"
     confirmation: str | None = None
+    """What to ask the caller before it acts; empty for our own words, None when nobody is asked."""
+    sanitize: bool = False
+    """Whether its text arguments are cleaned as an Amber router does it, instead of being refused."""
+    checks: dict[str, Check] = {}
+    """By argument: the named check of its dialect that the value must pass."""
+    validator: Entry | None = None
+    """Code of the skill that is given the arguments first, with no permissions, and lets the call go on by returning `true`."""
     permissions: PermissionSet = PermissionSet()
     limits: Limits = Limits()
     entry: Entry

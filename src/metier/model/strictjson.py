@@ -44,19 +44,19 @@ def check(value: Json, *, most: int = MAX_BYTES) -> None:
     Raises:
         ValueError: as `loads`.
     """
-    level: list[Json] = [value]
+    level: list[object] = [value]  # whatever a program hands over
     for _ in range(MAX_DEPTH + 1):
         if not level:
             return
-        below: list[Json] = []
+        below: list[object] = []
         for item in level:
             match item:
                 case dict():
-                    for key in item:
+                    for key in cast("dict[object, object]", item):
                         _check_text(key)
-                    below.extend(item.values())
-                case list():
-                    below.extend(item)
+                    below.extend(cast("dict[object, object]", item).values())
+                case list() | tuple():
+                    below.extend(cast("list[object]", item))
                 case str():
                     _check_text(item)
                 case bool() | None:
@@ -70,6 +70,8 @@ def check(value: Json, *, most: int = MAX_BYTES) -> None:
                     raise ValueError(f"number {item!r} is beyond ±(2^53-1)")
                 case int() | float():
                     pass
+                case _:
+                    raise ValueError(f"a value of type {type(item).__name__} is not JSON")
         if len(below) > most:
             raise ValueError(f"more than {most:,} values")  # a list that holds itself doubles at every level
         level = below

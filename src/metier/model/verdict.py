@@ -29,7 +29,7 @@ class Verdict(Struct, frozen=True):
     reasons: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        if not self.reasons or not all(reason.strip() for reason in self.reasons):
+        if not self.reasons or not all(map(str.strip, self.reasons)):
             raise ValueError("a verdict without a reason cannot be answered for")
 
     @classmethod
@@ -57,9 +57,11 @@ class Verdict(Struct, frozen=True):
 
 def decide(verdicts: Iterable[Verdict]) -> Verdict:
     """The final word over all layers: the strictest, and DENY when nobody had an opinion."""
-    strictest: Verdict | None = None
-    for verdict in verdicts:
-        strictest = verdict if strictest is None else strictest | verdict
-    if strictest is None or strictest.decision is Decision.ABSTAIN:
+    found = list(verdicts)
+    strictest = max((verdict.decision for verdict in found), default=Decision.ABSTAIN)
+    if strictest is Decision.ABSTAIN:
         return Verdict.deny("no layer allowed it")
-    return strictest
+    said = [verdict for verdict in found if verdict.decision is strictest]
+    if len(said) == 1:
+        return said[0]
+    return Verdict(strictest, tuple(dict.fromkeys(reason for verdict in said for reason in verdict.reasons)))

@@ -3,25 +3,25 @@
 Every method is one transaction. Whatever goes wrong is a `RecordError`, and whoever meets one must not act.
 """
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal, TypeAlias, final
+from typing import TYPE_CHECKING, Protocol, final
 
 import msgspec
 
 from metier.errors import RecordError, StateError
 from metier.model.digest import Json
-from metier.record.chain import Act, Record, append, head, keyed_digest, now
+from metier.model.outcome import RefusalCode
+from metier.record.chain import NOT_RUN, Act, Ran, Record, append, head, keyed_digest, now
 from metier.record.events import Ending, Event, Note
-from metier.record.payload import Payloads, bounded_text, payload_bytes
+from metier.record.glance import UNDECODABLE
+from metier.record.payload import PAYLOAD_BYTES, Payloads, bounded_text, payload_bytes
 
 if TYPE_CHECKING:
     import sqlite3
 
     from metier.record.database import Database
-
-Check: TypeAlias = "Callable[[sqlite3.Connection], IntentDenied | str | None]"
-"""Looks, and may write, inside the intent's transaction; a returned reason undoes everything."""
+    from metier.record.writer import Work
 
 
 @final
@@ -29,16 +29,38 @@ class IntentDenied(msgspec.Struct, frozen=True):
     """Nothing was recorded and nothing may run."""
 
     reason: str
-    code: Literal["not_trusted", "skill_disabled"] = "not_trusted"
+    code: RefusalCode = "not_trusted"
 
 
-class _Undo(Exception):
-    """Leaves a transaction without keeping it."""
+class Condition(Protocol):
+    """Something that must be so when an act begins, and what beginning it uses up.
+
+    All conditions of an intent are asked before any is taken, so a refusal never leaves half of them taken.
+    """
+
+    def problem(self, connection: "sqlite3.Connection") -> IntentDenied | None:
+        """Why the act may not begin. Looks, and writes nothing."""
+        ...
+
+    def take(self, connection: "sqlite3.Connection", intent: int) -> None:
+        """Use up what the act needs. `intent` is the number of its record."""
+        ...
+
+
+@final
+class Intent(msgspec.Struct, frozen=True, kw_only=True):
+    """An act that was announced and has no outcome yet."""
+
+    seq: int
+    act: Act
 
 
 @final
 class AuditLog:
-    """Appends to the one chain of a database and reads it."""
+    """Appends to the one chain of a database and reads it.
+
+    What is written for a call comes as work to be done inside a transaction, so that many calls can share one.
+    """
 
     def __init__(
         self, database: "Database", *, payloads: Payloads = "redacted", clock: Callable[[], str] = now
@@ -47,64 +69,121 @@ class AuditLog:
         self._payloads: Payloads = payloads
         self._clock = clock
 
+    def intending(
+        self,
+        act: Act,
+        *,
+        reasons: tuple[str, ...] = (),
+        payloads: Mapping[str, Json] = {},
+        conditions: Sequence[Condition] = (),
+        process: str = "",
+    ) -> "Work[Intent | IntentDenied]":
+        """The work that records that `act` is about to happen, if no condition objects."""
+        kept, call_id = self.kept_bytes(payloads), bounded_text(act.call_id)
+
+        def work(connection: "sqlite3.Connection") -> "Intent | IntentDenied":
+            for condition in conditions:
+                if (denied := condition.problem(connection)) is not None:
+                    return denied
+            if _has_begun(connection, call_id, act.attempt):
+                return IntentDenied(f"attempt {act.attempt} of this call has begun already", "already_begun")
+            seq = self._append(connection, "skill_execution_started", act, kept, reasons=reasons)
+            if call_id:
+                connection.execute("INSERT INTO begun VALUES (?, ?, ?)", (call_id, act.attempt, seq))
+            connection.execute("INSERT INTO open_intent VALUES (?, ?, ?, '')", (seq, call_id, process))
+            for condition in conditions:
+                condition.take(connection, seq)
+            return Intent(seq=seq, act=act)
+
+        return work
+
     def intent(
         self,
         act: Act,
         *,
         reasons: tuple[str, ...] = (),
         payloads: Mapping[str, Json] = {},
-        check: "Check | None" = None,
-    ) -> int | IntentDenied:
-        """Record that `act` is about to happen, if `check` has no objection. Gives the number of the record."""
-        kept = self._kept(payloads)
-        objection: IntentDenied | str | None = None
-        try:
-            with _recording(), self._database.transaction(quiet=check is None) as connection:
-                if check is not None and (objection := check(connection)) is not None:
-                    raise _Undo
-                seq = self._append(connection, "skill_execution_started", act, kept, reasons=reasons)
-                connection.execute("INSERT INTO open_intent VALUES (?)", (seq,))
-                return seq
-        except _Undo:
-            if isinstance(objection, IntentDenied):
-                return objection
-            return IntentDenied(objection or "the check gave no reason")
+        conditions: Sequence[Condition] = (),
+    ) -> Intent | IntentDenied:
+        """Record that `act` is about to happen, if no condition objects."""
+        work = self.intending(act, reasons=reasons, payloads=payloads, conditions=conditions)
+        with _recording(), self._database.transaction(quiet=not conditions) as connection:
+            return work(connection)
+
+    def ending(
+        self,
+        intent: Intent,
+        event: Ending,
+        *,
+        code: str = "",
+        reasons: tuple[str, ...] = (),
+        payloads: Mapping[str, Json] = {},
+        ran: Ran = NOT_RUN,
+    ) -> "Work[int]":
+        """The work that records how the act announced by `intent` ended. An intent has one outcome."""
+        kept = self.kept_bytes(payloads)
+
+        def work(connection: "sqlite3.Connection") -> int:
+            if not connection.execute("DELETE FROM open_intent WHERE seq = ?", (intent.seq,)).rowcount:
+                raise RecordError(
+                    f"record {intent.seq} is not an intent that waits for its outcome",
+                    remedy="Run `metier audit verify` to see whether the log is whole",
+                )
+            return self._append(
+                connection, event, intent.act, kept, code=code, reasons=reasons, about=intent.seq, ran=ran
+            )
+
+        return work
 
     def outcome(
         self,
-        intent: int,
+        intent: Intent,
         event: Ending,
         *,
         code: str = "",
         reasons: tuple[str, ...] = (),
         payloads: Mapping[str, Json] = {},
     ) -> int:
-        """Record how the act announced by record `intent` ended. An intent has one outcome."""
-        kept = self._kept(payloads)
+        """Record how the act announced by `intent` ended."""
+        work = self.ending(intent, event, code=code, reasons=reasons, payloads=payloads)
         with _recording(), self._database.transaction(quiet=True) as connection:
-            ended = connection.execute("DELETE FROM open_intent WHERE seq = ?", (intent,)).rowcount
-            row = connection.execute("SELECT body FROM audit WHERE seq = ?", (intent,)).fetchone()
-            if not ended or row is None:
-                raise RecordError(
-                    f"record {intent} is not an intent that waits for its outcome",
-                    remedy="Run `metier audit verify` to see whether the log is whole",
-                )
-            begun = _decode(row[0])
-            act = Act(
-                principal=begun.principal,
-                call_id=begun.call_id,
-                on_behalf_of=begun.on_behalf_of,
-                tool=begun.tool,
-                skill=begun.skill,
-                skill_digest=begun.skill_digest,
-            )
-            return self._append(connection, event, act, kept, code=code, reasons=reasons, about=intent)
+            return work(connection)
 
     def refused(
         self, act: Act, *, code: str, reasons: tuple[str, ...], payloads: Mapping[str, Json] = {}
     ) -> int:
         """Record that `act` was refused and nothing ran."""
         return self.note("skill_execution_blocked", act, code=code, reasons=reasons, payloads=payloads)
+
+    def noting(
+        self,
+        event: Note,
+        act: Act,
+        *,
+        code: str = "",
+        reasons: tuple[str, ...] = (),
+        payloads: Mapping[str, Json] = {},
+        approval: str = "",
+        grant: str = "",
+        most: int = PAYLOAD_BYTES,
+    ) -> "Work[int]":
+        """The work that records what became of a call that did not begin. Payloads of at most `most` bytes are kept."""
+        kept = self.kept_bytes(payloads)
+
+        def work(connection: "sqlite3.Connection") -> int:
+            return self._append(
+                connection,
+                event,
+                act,
+                kept,
+                code=code,
+                reasons=reasons,
+                approval=approval,
+                grant=grant,
+                most=most,
+            )
+
+        return work
 
     def note(
         self,
@@ -116,35 +195,21 @@ class AuditLog:
         payloads: Mapping[str, Json] = {},
     ) -> int:
         """Record what became of a call that did not begin."""
-        kept = self._kept(payloads)
+        work = self.noting(event, act, code=code, reasons=reasons, payloads=payloads)
         with _recording(), self._database.transaction(quiet=True) as connection:
-            return self._append(connection, event, act, kept, code=code, reasons=reasons)
+            return work(connection)
 
     def erase(self, seq: int, *, by: str) -> None:
-        """Make the payloads of record `seq` unreadable for good. Doing it again finishes what was hindered.
+        """Make the payloads of record `seq` unreadable for good. Doing it again finishes what was hindered."""
+        from metier.record.erasure import erase
 
-        Keys and bodies are overwritten where they lie. Deleting the rows would not do: when SQLite
-        rearranges a page after a deletion it leaves copies of neighbouring rows behind, and
-        `secure_delete` does not clear those when their turn comes.
-        """
-        with _recording(), self._database.transaction(quiet=True) as connection:
+        with _recording(), self._database.reading() as connection:
             if connection.execute("SELECT 1 FROM payload WHERE seq = ?", (seq,)).fetchone() is None:
                 raise RecordError(
                     f"record {seq} has no payload", remedy="Look it up with `metier audit tail`"
                 )
-            if connection.execute("SELECT 1 FROM erasure WHERE seq = ?", (seq,)).fetchone() is None:
-                record = self._append(connection, "payload_erased", Act(principal=by), {}, about=seq)
-                connection.execute("INSERT INTO erasure VALUES (?, ?)", (seq, record))
-            connection.execute(
-                "UPDATE payload SET key = zeroblob(length(key)), body = zeroblob(length(body)) WHERE seq = ?",
-                (seq,),
-            )
         with _recording():
-            if not self._database.flush():
-                raise RecordError(
-                    f"the payloads of record {seq} are erased, but the write-ahead file still holds the old bytes",
-                    remedy="Close the other programs that read the database, then erase it again",
-                )
+            erase(self._database, (seq,), by=by)
 
     def tail(self, count: int, *, call_id: str | None = None) -> list[Record]:
         """The newest `count` records, newest last; with `call_id` only those of that call."""
@@ -191,7 +256,7 @@ class AuditLog:
             size, digest = head(connection)
             return size, digest.hex()
 
-    def _kept(self, payloads: Mapping[str, Json]) -> dict[str, bytes]:
+    def kept_bytes(self, payloads: Mapping[str, Json]) -> dict[str, bytes]:
         """Done before the transaction: others wait for it, and large payloads take their time."""
         return {bounded_text(name): payload_bytes(value, self._payloads) for name, value in payloads.items()}
 
@@ -205,6 +270,10 @@ class AuditLog:
         code: str = "",
         reasons: tuple[str, ...] = (),
         about: int | None = None,
+        approval: str = "",
+        grant: str = "",
+        ran: Ran = NOT_RUN,
+        most: int = PAYLOAD_BYTES,
     ) -> int:
         return append(
             connection,
@@ -216,7 +285,16 @@ class AuditLog:
             about=about,
             payloads=payloads,
             keep_payloads=self._payloads != "hashes",
+            most=most,
+            approval=approval,
+            grant=grant,
+            ran=ran,
         )
+
+
+def _has_begun(connection: "sqlite3.Connection", call_id: str, attempt: int) -> bool:
+    found = connection.execute("SELECT 1 FROM begun WHERE call_id = ? AND attempt = ?", (call_id, attempt))
+    return found.fetchone() is not None
 
 
 @contextmanager
@@ -230,7 +308,7 @@ def _recording() -> Generator[None, None, None]:
 def _decode(body: bytes) -> Record:
     try:
         return msgspec.json.decode(body, type=Record)
-    except (msgspec.MsgspecError, UnicodeDecodeError, TypeError) as error:
+    except UNDECODABLE as error:
         raise RecordError(
             "a record of the audit log cannot be read", remedy="Run `metier audit verify` to see which one"
         ) from error

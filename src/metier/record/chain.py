@@ -6,15 +6,20 @@ be erased and the chain still holds, and nobody can guess a short payload from w
 """
 
 import hashlib
+import hmac
 import os
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, final
 
 import msgspec
+from msgspec.structs import asdict, replace
 
 from metier.errors import StateError
 from metier.record.events import EVENTS, Event
-from metier.record.payload import PAYLOAD_BYTES, bounded_text, bounded_texts
+from metier.record.held import Held
+from metier.record.payload import PAYLOAD_BYTES, bounded_text, bounded_texts, fits
+from metier.record.redact import masked
 
 if TYPE_CHECKING:
     import sqlite3
@@ -35,6 +40,33 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     tool: str = ""
     skill: str = ""
     skill_digest: str = ""
+    attempt: int = 1
+    parent: str = ""
+    """The call it was made inside of."""
+    session: str = ""
+    channel: str = ""
+    effect: str = ""
+    risk: str = ""
+    decision: str = ""
+    """What the layers said together: `allow`, `ask` or `deny`."""
+    evidence: str = ""
+    """On whose word it ran: `policy`, or the id of a decision or standing grant."""
+    approved_by: str = ""
+    trust_level: str = ""
+    policy: str = ""
+    """Digest of the operator's rules at that moment."""
+
+
+@final
+class Ran(msgspec.Struct, frozen=True, kw_only=True):
+    """How something ran."""
+
+    sandbox: str = ""
+    guarantees: tuple[str, ...] = ()
+    duration_ms: float | None = None
+
+
+NOT_RUN: Final = Ran()
 
 
 @final
@@ -53,6 +85,22 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool: str = ""
     skill: str = ""
     skill_digest: str = ""
+    attempt: int = 1
+    parent: str = ""
+    session: str = ""
+    channel: str = ""
+    effect: str = ""
+    risk: str = ""
+    decision: str = ""
+    evidence: str = ""
+    approved_by: str = ""
+    trust_level: str = ""
+    policy: str = ""
+    sandbox: str = ""
+    guarantees: tuple[str, ...] = ()
+    duration_ms: float | None = None
+    approval: str = ""
+    """The request for somebody's word that this record is about."""
     code: str = ""
     reasons: tuple[str, ...] = ()
     """Words of ours, kept for good. What a person or a skill said belongs into a payload, which can be erased."""
@@ -62,15 +110,15 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Name of each payload, and HMAC-SHA256 of its bytes under the key kept beside it."""
     unkept: dict[str, str] = {}
     """Name of each payload of which only the key was kept, and SHA-256 of that key. All others are there."""
+    lengths: dict[str, int] = {}
+    """How many bytes each payload had that was too large to be kept."""
     grant: str = ""
     """Digest of the whole grant that this record is about, so that an edited one is found."""
 
 
 def now() -> str:
     """The time of this moment as records have it."""
-    from datetime import UTC, datetime
-
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return datetime.now(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
 def link(previous: bytes, seq: int, body: bytes) -> bytes:
@@ -80,8 +128,6 @@ def link(previous: bytes, seq: int, body: bytes) -> bytes:
 
 def keyed_digest(key: bytes, body: bytes) -> str:
     """The digest of a payload that a record holds."""
-    import hmac
-
     return hmac.digest(key, body, "sha256").hex()
 
 
@@ -93,7 +139,10 @@ def grant_digest(*parts: bytes) -> str:
 
 
 def head(connection: "sqlite3.Connection") -> tuple[int, bytes]:
-    """Number and hash of the newest record."""
+    """Number and hash of the newest record. Only `append` writes any, so the last one it wrote over this connection is the
+    newest, unless others committed since."""
+    if isinstance(connection, Held) and connection.head is not None:
+        return connection.head
     row = connection.execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1").fetchone()
     if row is None:
         return 0, GENESIS
@@ -104,6 +153,22 @@ def head(connection: "sqlite3.Connection") -> tuple[int, bytes]:
             remedy="Run `metier audit verify`; keep the file as evidence",
         )
     return seq, stored
+
+
+def _bounded(act: Act) -> Act:
+    """The act with every text that came from outside bounded; nearly always it is so already."""
+    if fits(
+        *(act.call_id, act.principal, act.on_behalf_of, act.tool, act.skill, act.skill_digest),
+        *(act.parent, act.session, act.channel, act.approved_by),
+    ):
+        return act
+    texts = {name: bounded_text(text) for name, text in asdict(act).items() if isinstance(text, str)}
+    return replace(act, **texts)
+
+
+def _bounded_reasons(reasons: tuple[str, ...]) -> tuple[str, ...]:
+    """Bounded first, because masking takes time and room, and again, because a mask may be longer than what it hides."""
+    return bounded_texts(masked(bounded_texts(reasons))) if reasons else ()
 
 
 def append(
@@ -117,35 +182,70 @@ def append(
     about: int | None = None,
     payloads: Mapping[str, bytes] = {},
     keep_payloads: bool = True,
+    most: int = PAYLOAD_BYTES,
     grant: str = "",
+    approval: str = "",
+    ran: Ran = NOT_RUN,
 ) -> int:
-    """Write one record. The caller holds the transaction, so the head cannot move in between."""
+    """Write one record. The caller holds the transaction, so the head cannot move in between.
+
+    Of a payload of more than `most` bytes only digest and length are kept.
+    """
     last, previous = head(connection)
     seq = last + 1
-    keys = {name: os.urandom(32) for name in payloads}
-    kept = {name: keep_payloads and len(body) <= PAYLOAD_BYTES for name, body in payloads.items()}
+    act = _bounded(act)
+    beside: list[tuple[int, str, bytes, bytes | None]] = []
+    digests: dict[str, str] = {}
+    unkept: dict[str, str] = {}
+    lengths: dict[str, int] = {}
+    for name, body in payloads.items():
+        key, kept = os.urandom(32), keep_payloads and len(body) <= most
+        beside.append((seq, name, key, body if kept else None))
+        digests[name] = keyed_digest(key, body)
+        if not kept:
+            unkept[name] = hashlib.sha256(key).hexdigest()
+            if keep_payloads:
+                lengths[name] = len(body)
     record = Record(
         seq=seq,
         at=at,
         event=event,
         level=EVENTS[event].level,
         category=EVENTS[event].category,
-        call_id=bounded_text(act.call_id),
-        principal=bounded_text(act.principal),
-        on_behalf_of=bounded_text(act.on_behalf_of),
-        tool=bounded_text(act.tool),
-        skill=bounded_text(act.skill),
-        skill_digest=bounded_text(act.skill_digest),
+        call_id=act.call_id,
+        principal=act.principal,
+        on_behalf_of=act.on_behalf_of,
+        tool=act.tool,
+        skill=act.skill,
+        skill_digest=act.skill_digest,
+        attempt=act.attempt,
+        parent=act.parent,
+        session=act.session,
+        channel=act.channel,
+        effect=act.effect,
+        risk=act.risk,
+        decision=act.decision,
+        evidence=act.evidence,
+        approved_by=act.approved_by,
+        trust_level=act.trust_level,
+        policy=act.policy,
+        sandbox=bounded_text(ran.sandbox),
+        guarantees=ran.guarantees,
+        duration_ms=ran.duration_ms,
+        approval=approval,
         code=bounded_text(code),
-        reasons=bounded_texts(reasons),
+        reasons=_bounded_reasons(reasons),
         about=about,
-        payloads={name: keyed_digest(keys[name], body) for name, body in payloads.items()},
-        unkept={name: hashlib.sha256(keys[name]).hexdigest() for name in payloads if not kept[name]},
+        payloads=digests,
+        unkept=unkept,
+        lengths=lengths,
         grant=grant,
     )
     stored = msgspec.json.encode(record)
-    connection.execute("INSERT INTO audit VALUES (?, ?, ?)", (seq, stored, link(previous, seq, stored)))
-    for name, body in payloads.items():
-        row = (seq, name, keys[name], body if kept[name] else None)
+    linked = link(previous, seq, stored)
+    connection.execute("INSERT INTO audit VALUES (?, ?, ?)", (seq, stored, linked))
+    if isinstance(connection, Held):
+        connection.head = seq, linked
+    for row in beside:
         connection.execute("INSERT INTO payload VALUES (?, ?, ?, ?)", row)
     return seq

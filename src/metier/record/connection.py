@@ -8,12 +8,13 @@ import sqlite3
 from typing import Final
 
 from metier.errors import StateError
+from metier.record.held import Held
 from metier.record.private import absolute
-from metier.record.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from metier.record.schema import APPLICATION_ID, MIGRATIONS, NEWS, VERSION
 from metier.record.shape import compare
 
 
-def connect(path: str, patience: float, *, new: bool = False) -> sqlite3.Connection:
+def connect(path: str, patience: float, *, new: bool = False) -> Held:
     """A connection for writing to the existing file at `path`, brought to our schema. Only a `new` one may be empty.
 
     Raises:
@@ -26,6 +27,7 @@ def connect(path: str, patience: float, *, new: bool = False) -> sqlite3.Connect
             isolation_level=None,
             check_same_thread=False,
             timeout=patience,
+            factory=Held,
         )
     except sqlite3.Error as error:
         raise explain(error, path) from error
@@ -44,7 +46,7 @@ def connect(path: str, patience: float, *, new: bool = False) -> sqlite3.Connect
     return connection
 
 
-def look(path: str) -> sqlite3.Connection:
+def look(path: str) -> Held:
     """A connection that can change nothing, also where nothing can be written at all.
 
     What it cannot do: read a write-ahead file that holds records where neither its index is there nor room
@@ -75,12 +77,17 @@ def look(path: str) -> sqlite3.Connection:
     raise said from failure
 
 
-def _looking(path: str, mode: str) -> sqlite3.Connection:
+_LARGEST: Final = 16 << 20
+"""No value that we write comes near. One that somebody else made larger is not taken into memory."""
+
+
+def _looking(path: str, mode: str) -> Held:
     connection = sqlite3.connect(
-        _address(path, mode), uri=True, isolation_level=None, check_same_thread=False
+        _address(path, mode), uri=True, isolation_level=None, check_same_thread=False, factory=Held
     )
     try:
         connection.execute("PRAGMA query_only=ON")
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST)
         _harden(connection)
         _require_ours(connection, path)
         _schema_version(connection, path)
@@ -136,6 +143,7 @@ _EXPLANATIONS: Final = {  # by SQLite's primary result code
     11: ("is damaged", "Keep the file as evidence, restore a backup, or move it away to begin a new one"),
     13: ("has no room to grow", "Free space on the disk, then try again; nothing was done"),
     14: ("cannot be opened", "Check the mode of the file and its folder"),
+    18: ("holds a value larger than any that Metier writes", "Keep the file as evidence; restore a backup"),
     26: (
         "is not a database",
         "Keep the file as evidence, restore a backup, or move it away to begin a new one",
@@ -194,7 +202,9 @@ def _migrate(connection: sqlite3.Connection, path: str) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Asked again: another process may have brought it up to date while this one waited.
-        for statements in MIGRATIONS[_schema_version(connection, path) :]:
+        version = _schema_version(connection, path)
+        _require_of_its_version(connection, version, path)
+        for statements in MIGRATIONS[version:]:
             for statement in statements:
                 connection.execute(statement)
         connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
@@ -204,6 +214,19 @@ def _migrate(connection: sqlite3.Connection, path: str) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def _require_of_its_version(connection: sqlite3.Connection, version: int, path: str) -> None:
+    """Refuse to make a table anew, and empty, of which records say that it was there."""
+    newer = [each for news in NEWS[version:] for each in news] if version else []
+    if not newer:
+        return
+    found = " OR ".join(["instr(body, ?)"] * len(newer))
+    if connection.execute(f"SELECT 1 FROM audit WHERE {found} LIMIT 1", newer).fetchone() is not None:  # noqa: S608
+        raise StateError(
+            f"the state database {path} says it is of schema {version}, and its records are of a newer one: tables were removed",
+            remedy="Keep the file as evidence, restore a backup, or move it away to begin a new one",
+        )
 
 
 def _schema_version(connection: sqlite3.Connection, path: str) -> int:

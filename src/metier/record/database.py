@@ -8,6 +8,7 @@ with a way out; no error of the driver leaves this module.
 import os
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from types import TracebackType
 from typing import TYPE_CHECKING, Self, final
 
 from metier.errors import StateError
@@ -18,19 +19,29 @@ if TYPE_CHECKING:
     import sqlite3
     from threading import RLock
 
+    from metier.record.held import Held
+
 # sqlite3 costs 5 ms to import. A listing with no state yet does not need it, so the functions import it.
+
+
+class Busy(Exception):
+    """Somebody else is at it. Nothing was done, and waiting would help."""
 
 
 @final
 class Database:
     """One held connection and a lock around it. Make one per process and close it."""
 
-    def __init__(self, path: str, connection: "sqlite3.Connection", lock: "RLock", place: Place) -> None:
+    def __init__(
+        self, path: str, connection: "Held", lock: "RLock", place: Place, patience: float = 5.0
+    ) -> None:
         self.path = path
-        self._connection: sqlite3.Connection | None = connection
+        self._patience = patience
+        self._connection: Held | None = connection
         self._lock = lock
         self._place = place
         self._own_changes = 0
+        self._impatient = False
         self._checked_schema: int | None = None
 
     @classmethod
@@ -54,7 +65,9 @@ class Database:
         from threading import RLock
 
         from metier.record.connection import connect
+        from metier.record.litter import sweep
 
+        sweep(path)
         before = place_of(path)
         connection = connect(path, patience)
         # While a connection is open nobody takes its side files away who means well.
@@ -64,7 +77,7 @@ class Database:
         except StateError:
             connection.close()
             raise
-        return cls(path, connection, RLock(), place)
+        return cls(path, connection, RLock(), place, patience)
 
     @classmethod
     def look(cls, path: str) -> Self:
@@ -83,26 +96,36 @@ class Database:
         return cls(path, look(path), RLock(), before)
 
     @contextmanager
-    def transaction(self, *, quiet: bool = False) -> Generator["sqlite3.Connection", None, None]:
-        """All or nothing, and nobody else writes meanwhile. `quiet` changes do not count in `data_version`."""
-        with self._statement() as connection:
+    def transaction(
+        self, *, quiet: bool = False, wait: bool = True
+    ) -> Generator["sqlite3.Connection", None, None]:
+        """All or nothing, and nobody else writes meanwhile. `quiet` changes do not count in `data_version`.
+
+        Raises:
+            Busy: where `wait` is False, and somebody else is reading or writing right now.
+            StateError: when it cannot be written; then nothing was.
+        """
+        with _Turn(self, wait=wait) as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 self._require_shape(connection)
                 yield connection
-                require_place(self._place)
+                require_place(self._place)  # here it counts: what is not in place now would be lost
                 connection.execute("COMMIT")
             except BaseException:
+                connection.forget()
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
             if not quiet:
                 self._own_changes += 1
+                connection.changes += 1
 
     @contextmanager
-    def reading(self) -> Generator["sqlite3.Connection", None, None]:
-        """Everything read inside is of one moment."""
-        with self._statement() as connection:
+    def reading(self, *, wait: bool = True) -> Generator["sqlite3.Connection", None, None]:
+        """Everything read inside is of one moment. `wait` as for `transaction`."""
+        with _Turn(self, wait=wait) as connection:
+            require_place(self._place)
             connection.execute("BEGIN")
             try:
                 self._require_shape(connection)
@@ -110,6 +133,17 @@ class Database:
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
+
+    @contextmanager
+    def glance(self, *, wait: bool = True) -> Generator["sqlite3.Connection", None, None]:
+        """A quick look before a call is recorded, whatever it shows. `wait` as for `transaction`.
+
+        Each thing read inside is at least as new as `version`. That all of it was of one moment, and that the file is in
+        its place, is found out in the transaction of the record, before anything comes of it.
+        """
+        with _Turn(self, wait=wait) as connection:
+            self._require_shape(connection)
+            yield connection
 
     def require_in_place(self) -> None:
         """Refuse when the file at `path` is not the one that is open.
@@ -119,17 +153,25 @@ class Database:
         """
         require_place(self._place)
 
-    def data_version(self) -> int:
+    def data_version(self, *, wait: bool = True) -> int:
         """Another number whenever a view kept in memory may be stale.
 
-        It counts what other processes commit and what this one commits, but not its own audit records.
+        It counts what other processes commit and what this one commits, but not its own audit records. `wait` as for
+        `transaction`.
         """
-        with self._statement() as connection:
+        with _Turn(self, wait=wait) as connection:
+            require_place(self._place)
             return connection.execute("PRAGMA data_version").fetchone()[0] + self._own_changes
+
+    @property
+    def version(self) -> int:
+        """`data_version` of the moment that a transaction, a reading or a glance began. Asked inside of one."""
+        return (self._connection.version if self._connection is not None else 0) + self._own_changes
 
     def flush(self) -> bool:
         """Move everything into the main file and empty the write-ahead file; False when a reader is in the way."""
-        with self._statement() as connection:
+        with _Turn(self, wait=True) as connection:
+            require_place(self._place)
             return connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
 
     def close(self) -> None:
@@ -148,31 +190,80 @@ class Database:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @contextmanager
-    def _statement(self) -> Generator["sqlite3.Connection", None, None]:
+    def _acquire(self, *, wait: bool) -> "Held":
+        if not self._lock.acquire(blocking=wait):
+            raise Busy
+        try:
+            connection = self._connection
+            if connection is None:
+                raise StateError(
+                    f"the state database {self.path} was closed", remedy="Open it again to use it"
+                )
+            if self._impatient is wait:
+                self._have_patience(connection, wait)
+        except BaseException:
+            self._lock.release()
+            raise
+        return connection
+
+    def _have_patience(self, connection: "Held", wait: bool) -> None:
         import sqlite3
 
         from metier.record.connection import explain
 
-        with self._lock:
-            if self._connection is None:
-                raise StateError(
-                    f"the state database {self.path} was closed", remedy="Open it again to use it"
-                )
-            require_place(self._place)
-            try:
-                yield self._connection
-            except sqlite3.Error as error:
-                raise explain(error, self.path) from error
+        try:
+            connection.execute(f"PRAGMA busy_timeout={int(self._patience * 1000) if wait else 0}")
+        except sqlite3.Error as error:
+            raise explain(error, self.path) from error
+        self._impatient = not wait
 
-    def _require_shape(self, connection: "sqlite3.Connection") -> None:
-        """Inside the transaction: a trigger that somebody adds later would fire in it."""
-        version: int = connection.execute("PRAGMA schema_version").fetchone()[0]
-        if version != self._checked_schema:
+    def _require_shape(self, connection: "Held") -> None:
+        """Inside the transaction: a trigger that somebody adds later would fire in it.
+
+        This connection never changes the schema, so as long as nobody else committed anything it is the one we know.
+        """
+        version: int = connection.execute("PRAGMA data_version").fetchone()[0]
+        if version == connection.version:
+            return
+        connection.forget()
+        schema: int = connection.execute("PRAGMA schema_version").fetchone()[0]
+        if schema != self._checked_schema:
             from metier.record.connection import require_shape
 
             require_shape(connection, self.path)
-            self._checked_schema = version
+            self._checked_schema = schema
+        connection.version = version
+
+
+@final
+class _Turn:
+    """The connection, for one at a time. What the driver says is put into words. A class and not a generator, which would
+    cost every call several times as much."""
+
+    __slots__ = ("_database", "_wait")
+
+    def __init__(self, database: Database, *, wait: bool) -> None:
+        self._database = database
+        self._wait = wait
+
+    def __enter__(self) -> "Held":
+        return self._database._acquire(wait=self._wait)  # pyright: ignore[reportPrivateUsage]
+
+    def __exit__(
+        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
+    ) -> None:
+        self._database._lock.release()  # pyright: ignore[reportPrivateUsage]
+        if error is None:
+            return
+        import sqlite3
+
+        if not isinstance(error, sqlite3.Error):
+            return
+        if not self._wait and getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+            raise Busy from None
+        from metier.record.connection import explain
+
+        raise explain(error, self._database.path) from error
 
 
 def open_if_there(path: str) -> Database | None:

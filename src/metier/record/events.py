@@ -14,7 +14,23 @@ Event: TypeAlias = Literal[
     "skill_pinned",
     "skill_disabled",
     "skill_enabled",
+    "skill_approved",
+    "skill_rejected",
+    "decision_refused",
+    "approval_expired",
+    "grant_given",
+    "grant_revoked",
+    "principal_added",
+    "principal_revoked",
+    "trust_level_changed",
+    "policy_changed",
+    "stopped",
+    "resumed",
+    "call_cancelled",
     "payload_erased",
+    "head_signed",
+    "key_rotated",
+    "state_restored",
 ]
 Ending: TypeAlias = Literal["skill_executed", "skill_execution_error"]
 """The two ways an intent can end."""
@@ -44,6 +60,24 @@ EVENTS: Final = MappingProxyType[Event, Kind](
         "skill_pinned": Kind("info", "security"),  # bytes bound at first use
         "skill_disabled": Kind("error", "security"),  # after a violation, at once and everywhere
         "skill_enabled": Kind("info", "security"),  # a person lifted that
+        "skill_approved": Kind("info", "decision"),
+        "skill_rejected": Kind("info", "decision"),
+        "decision_refused": Kind("warning", "security"),  # who may not decide tried to, or came too late
+        "approval_expired": Kind("info", "decision"),
+        "grant_given": Kind(
+            "warning", "security"
+        ),  # a standing one: acts will run that nobody is asked about
+        "grant_revoked": Kind("info", "security"),
+        "principal_added": Kind("warning", "security"),
+        "principal_revoked": Kind("info", "security"),
+        "trust_level_changed": Kind("warning", "security"),
+        "policy_changed": Kind("warning", "security"),
+        "stopped": Kind("warning", "security"),
+        "resumed": Kind("warning", "security"),
+        "call_cancelled": Kind("info", "action"),
         "payload_erased": Kind("warning", "system"),
+        "head_signed": Kind("info", "system"),
+        "key_rotated": Kind("warning", "system"),
+        "state_restored": Kind("warning", "system"),
     }
 )

@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias, cast
 import msgspec
 
 from metier.model.digest import Json
-from metier.record.redact import redact
+from metier.record.redact import harmless, redact
 
 Payloads: TypeAlias = Literal["hashes", "redacted", "full"]
 """How much of a payload is kept. `hashes` and `redacted` both mask secrets before anything is hashed."""
@@ -18,6 +18,7 @@ TEXT_BYTES: Final = 4096
 PAYLOAD_BYTES: Final = 1_048_576
 LIST_ITEMS: Final = 64
 _DEPTH: Final = 64
+_NUMBERS: Final = frozenset({int, float, bool, type(None)})
 
 
 def bounded_text(text: str) -> str:
@@ -31,16 +32,40 @@ def bounded_text(text: str) -> str:
     return data.decode()
 
 
+def fits(*texts: str) -> bool:
+    """Whether `bounded_text` would change none of them; False means that each has to be asked."""
+    joined = "".join(texts)
+    return len(joined) <= TEXT_BYTES // 4 and joined.isascii()
+
+
 def bounded_texts(texts: tuple[str, ...]) -> tuple[str, ...]:
     """At most 64 texts, each bounded; the last one says how many were left out."""
+    if len(texts) <= LIST_ITEMS and fits(*texts):
+        return texts
     kept = tuple(bounded_text(text) for text in texts[:LIST_ITEMS])
     return kept if len(texts) <= LIST_ITEMS else (*kept[:-1], f"… [cut, {len(texts)} in all]")
 
 
 def payload_bytes(value: Json, policy: Payloads) -> bytes:
     """The JSON text of `value` as `policy` lets it be seen."""
+    if _is_plain(value):
+        text = msgspec.json.encode(value)
+        if policy == "full" or harmless(text):
+            return text
     value = _storable(value, 0)
     return msgspec.json.encode(value if policy == "full" else redact(value))
+
+
+def _is_plain(value: object) -> bool:
+    """Whether it is an object of ordinary texts and numbers, as most are, so that nothing has to be made storable."""
+    if type(value) is not dict:
+        return False
+    for name, item in cast("dict[object, object]", value).items():
+        if type(name) is not str or not name.isascii():
+            return False
+        if not (item.isascii() if type(item) is str else type(item) in _NUMBERS):
+            return False
+    return True
 
 
 def _storable(value: object, depth: int) -> Json:

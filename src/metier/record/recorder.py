@@ -1,138 +1,250 @@
-"""The record as the pipeline uses it: asynchronous, and speaking of calls. A refusal that cannot be recorded stands."""
+"""The record as the pipeline uses it: asynchronous, and speaking of calls. A refusal that cannot be recorded stands.
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING, Final, assert_never, final
+Everything goes through the writer, so calls of the same moment share a transaction. Large payloads are made in a thread.
+"""
 
-from anyio import to_thread
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar, assert_never, final
+
+from anyio import CancelScope, to_thread
 
 from metier.errors import MetierError
-from metier.model.call import ApprovedCall, Bytes, Call
+from metier.model.call import ApprovedCall, AuthorizedCall, Call, ValidCall
 from metier.model.digest import Json
 from metier.model.outcome import REMEDIES, Completed, Failed, Outcome, Pending, Refused, Run
-from metier.model.skill import Skill
-from metier.record.audit import AuditLog, Check, IntentDenied
-from metier.record.chain import Act
+from metier.record.audit import AuditLog, Condition, Intent
+from metier.record.calls import this_process
+from metier.record.chain import NOT_RUN, Act, Ran
+from metier.record.refused_room import REFUSED_BYTES, RefusedRoom
+from metier.record.writer import Work, Writer
 
 if TYPE_CHECKING:
     import sqlite3
 
+_T = TypeVar("_T")
+Also = Callable[["sqlite3.Connection"], None]
+"""Something to be written together with a record."""
 
 _QUOTES_INPUT: Final = frozenset({"unknown_tool", "unknown_skill", "invalid_arguments"})
 """Refusals whose reasons repeat what the caller sent. That is a payload, which can be left out or erased; what is in
 the chain cannot."""
+_SMALL: Final = 16_384
+"""Payloads above this many characters are made in a thread."""
 
 
 @final
 class Recorder:
-    """Writes what happens to calls. Each method returns only after the record is on the disk."""
+    """Writes what happens to calls. Each method returns only after the record is on the disk; being cancelled does not
+    stop it."""
 
-    def __init__(self, log: AuditLog, *, tools: Collection[str]) -> None:
+    def __init__(self, log: AuditLog, writer: Writer, *, tools: Collection[str]) -> None:
         """`tools` are the names that exist; another name is something a caller wrote."""
         self._log = log
+        self._writer = writer
         self._tools = tools
+        self._process = this_process()
+        self._room = RefusedRoom()
 
-    async def refused(self, call: Call, outcome: Refused | Pending) -> Refused | Pending:
+    async def refused(
+        self,
+        call: Call,
+        outcome: Refused,
+        *,
+        valid: ValidCall | None = None,
+        authorized: AuthorizedCall | None = None,
+        also: Also | None = None,
+    ) -> Refused:
         """Record that nothing ran. When even that cannot be recorded the answer is still no, and says so."""
-        try:
-            await to_thread.run_sync(self._refused, call, outcome)
-        except MetierError as error:
-            return _unrecorded(call, error, *outcome.reasons)
-        return outcome
-
-    async def intent(self, approved: ApprovedCall) -> int | Refused:
-        """Record what is about to run, and give the number of that record. Without it nothing may run."""
-        call = approved.authorized.valid.call
-        try:
-            made = await to_thread.run_sync(self._intent, approved)
-        except MetierError as error:
-            return _unrecorded(call, error)
-        if isinstance(made, IntentDenied):
-            denied = Refused(
-                call_id=call.id, code=made.code, reasons=(made.reason,), remedy=REMEDIES[made.code]
-            )
-            await self.refused(call, denied)
-            return denied
-        return made
-
-    async def outcome(self, intent: int, outcome: Outcome) -> Outcome:
-        """Record how it ended, and give that back.
-
-        What cannot be recorded is not handed out either: it becomes a failure that says so, and the intent stays
-        open for `audit verify` to report.
-        """
-        try:
-            await to_thread.run_sync(self._outcome, intent, outcome)
-        except MetierError as error:
-            message = f"it ran, but how it ended could not be recorded: {error}"
-            return Failed(call_id=outcome.call_id, code="unrecorded", message=message)
-        return outcome
-
-    def _refused(self, call: Call, outcome: Refused | Pending) -> None:
         payloads: dict[str, Json] = {"arguments": _storable(call.arguments)}
         known = call.tool in self._tools
         if not known:
             payloads["tool"] = _storable(call.tool)
-        act = _act(call, tool=call.tool if known else "")
-        if isinstance(outcome, Pending):
-            self._log.note("skill_approval_queued", act, reasons=outcome.reasons, payloads=payloads)
-            return
         reasons = outcome.reasons
         if outcome.code in _QUOTES_INPUT:
             payloads["reasons"] = _storable(list(reasons))
             reasons = (outcome.code.replace("_", " "),)
-        self._log.refused(act, code=outcome.code, reasons=reasons, payloads=payloads)
+        act = _act(call, valid=valid, authorized=authorized, tool=call.tool if known else "", decision="deny")
+        size = REFUSED_BYTES - max(_small(payloads, REFUSED_BYTES), 0)
+        most = self._room.take(call.principal.id, size)
 
-    def _intent(self, approved: ApprovedCall) -> int | IntentDenied:
-        valid, found = approved.authorized.valid, approved.authorized.bytes
-        skill = valid.skill
+        def make() -> "Work[int]":
+            note = self._log.noting(
+                "skill_execution_blocked",
+                act,
+                code=outcome.code,
+                reasons=reasons,
+                payloads=payloads,
+                most=most,
+            )
+            return note if also is None else _with(note, also)
+
+        try:
+            await self._write(make, payloads)
+        except MetierError as error:
+            return _unrecorded(call, error, *outcome.reasons)
+        return outcome
+
+    async def asked(
+        self,
+        authorized: AuthorizedCall,
+        pending: Pending,
+        *,
+        grant: str,
+        problem: Callable[["sqlite3.Connection"], Refused | None],
+        queue: Callable[["sqlite3.Connection", int], None],
+    ) -> Pending | Refused:
+        """Record that somebody is asked, and put the request into the queue in the same transaction. `grant` is the
+        digest of that request."""
+        valid = authorized.valid
+        call = valid.call
+        payloads = _about(valid)
+        act = _act(call, valid=valid, authorized=authorized, tool=valid.tool.name, decision="ask")
+
+        def make() -> "Work[Pending | Refused]":
+            note = self._log.noting(
+                "skill_approval_queued",
+                act,
+                reasons=pending.reasons,
+                payloads=payloads,
+                approval=pending.approval_id,
+                grant=grant,
+            )
+
+            def work(connection: "sqlite3.Connection") -> "Pending | Refused":
+                if (refused := problem(connection)) is not None:
+                    return refused
+                queue(connection, note(connection))
+                return pending
+
+            return work
+
+        try:
+            made = await self._write(make, payloads)
+        except MetierError as error:
+            return _unrecorded(call, error)
+        if isinstance(made, Refused):
+            return await self.refused(call, made, valid=valid, authorized=authorized)
+        return made
+
+    async def intent(self, approved: ApprovedCall, conditions: Sequence[Condition] = ()) -> Intent | Refused:
+        """Record what is about to run. Without it nothing may run."""
+        authorized = approved.authorized
+        valid = authorized.valid
+        call = valid.call
+        payloads = _about(valid)
         act = _act(
-            valid.call,
+            call,
+            valid=valid,
+            authorized=authorized,
             tool=valid.tool.name,
-            skill=skill.name if skill else "",
-            skill_digest=found.digest if found else "",
-        )
-        payloads: dict[str, Json] = {"arguments": valid.arguments}
-        if valid.permissions:
-            payloads["permissions"] = _plain(valid.permissions.plain())
-        return self._log.intent(
-            act,
-            reasons=approved.authorized.verdict.reasons,
-            payloads=payloads,
-            check=_still_usable(skill, found) if skill and found else None,
+            decision=authorized.verdict.decision.name.lower(),
+            evidence=approved.evidence,
+            approved_by=approved.approved_by,
         )
 
-    def _outcome(self, intent: int, outcome: Outcome) -> None:
+        try:
+            made = await self._write(
+                lambda: self._log.intending(
+                    act,
+                    reasons=authorized.verdict.reasons,
+                    payloads=payloads,
+                    conditions=conditions,
+                    process=self._process,
+                ),
+                payloads,
+            )
+        except MetierError as error:
+            return _unrecorded(call, error)
+        if isinstance(made, Intent):  # and nothing but an intent lets anything run
+            return made
+        denied = Refused(
+            call_id=call.id, code=made.code, reasons=(made.reason,), remedy=REMEDIES.get(made.code, "")
+        )
+        return await self.refused(call, denied, valid=valid, authorized=authorized)
+
+    async def outcome(
+        self,
+        intent: Intent,
+        outcome: Outcome,
+        *,
+        began: float,
+        ran: Ran = NOT_RUN,
+        returned: Outcome | None = None,
+    ) -> Outcome:
+        """Record how it ended, and give that back. `returned` is what came back where that is not what is handed on.
+
+        What cannot be recorded is not handed out either: it becomes a failure that says so, and the intent stays
+        open for `audit verify` to report.
+        """
+        took = Ran(
+            sandbox=ran.sandbox,
+            guarantees=ran.guarantees,
+            duration_ms=round((time.monotonic() - began) * 1000, 3),
+        )
         match outcome:
             case Completed(value=value, run=run):
-                self._log.outcome(intent, "skill_executed", payloads={"result": value, **_seen(run)})
+                payloads: dict[str, Json] = {"result": value, **_seen(run)}
+                event, code = "skill_executed", ""
             case Failed(code=code, message=message, run=run):
                 # What a skill may have said is a payload: it can be erased, a reason in the chain cannot.
-                payloads: dict[str, Json] = {"message": message, **_seen(run)}
-                self._log.outcome(intent, "skill_execution_error", code=code, payloads=payloads)
+                payloads = {"message": message, **_seen(run)}
+                if code == "bad_output" and isinstance(returned, Completed):
+                    payloads["result"] = returned.value
+                event = "skill_execution_error"
             case Refused() | Pending():
                 raise ValueError("what was refused has no intent")
             case _:
                 assert_never(outcome)
+        try:
+            await self._write(
+                lambda: self._log.ending(intent, event, code=code, payloads=payloads, ran=took), payloads
+            )
+        except MetierError as error:
+            said = f"it ran, but how it ended could not be recorded: {error}"
+            return Failed(call_id=outcome.call_id, code="unrecorded", message=said)
+        return outcome
+
+    async def _write(self, make: Callable[[], Work[_T]], payloads: dict[str, Json]) -> _T:
+        """Make the work, where that takes long in a thread, and have it done."""
+        if _small(payloads, _SMALL) >= 0:
+            return await self._writer.write(make())
+        with CancelScope(shield=True):
+            return await self._writer.write(await to_thread.run_sync(make))
+        raise AssertionError("nobody cancels that scope")
 
 
-def _still_usable(skill: Skill, found: Bytes) -> "Check":
-    """Asked inside the intent's own transaction: what was disabled or taken back a moment ago counts."""
+def _with(note: Work[int], also: Also) -> Work[int]:
+    def work(connection: "sqlite3.Connection") -> int:
+        also(connection)
+        return note(connection)
 
-    def check(connection: "sqlite3.Connection") -> IntentDenied | None:
-        if connection.execute("SELECT 1 FROM disabled WHERE name = ?", (skill.name,)).fetchone():
-            return IntentDenied(f"skill {skill.name!r}: it was disabled just now", "skill_disabled")
-        if skill.source == "bundled":
-            return None
-        if connection.execute("SELECT 1 FROM revoked WHERE name = ?", (skill.name,)).fetchone():
-            return IntentDenied(f"skill {skill.name!r}: its trust was taken back just now")
-        held = connection.execute(
-            "SELECT 1 FROM trust WHERE name = ? AND digest = ?", (skill.name, found.digest)
-        ).fetchone()
-        if held is None and not found.first_use:
-            return IntentDenied(f"skill {skill.name!r}: these bytes are no longer trusted")
-        return None
+    return work
 
-    return check
+
+def _small(value: Json, room: int) -> int:
+    """How much of `room` is left after `value`, roughly; below zero means it does not fit."""
+    if isinstance(value, dict):
+        room -= sum(map(len, value))
+        inside = value.values()
+    elif isinstance(value, list):
+        inside = value
+    else:
+        return room - (len(value) if isinstance(value, str) else 8)
+    for item in inside:
+        if room < 0:
+            break
+        room = room - len(item) if isinstance(item, str) else _small(item, room - 8)
+    return room
+
+
+def _about(valid: ValidCall) -> dict[str, Json]:
+    payloads: dict[str, Json] = {"arguments": valid.arguments}
+    if valid.permissions:
+        payloads["permissions"] = _plain(valid.permissions.plain())
+    if valid.call.cwd is not None:
+        payloads["cwd"] = valid.call.cwd
+    return payloads
 
 
 def _seen(run: Run | None) -> dict[str, Json]:
@@ -152,14 +264,36 @@ def _plain(value: object) -> Json:
     return to_builtins(value)
 
 
-def _act(call: Call, *, tool: str, skill: str = "", skill_digest: str = "") -> Act:
+def _act(
+    call: Call,
+    *,
+    valid: ValidCall | None,
+    authorized: AuthorizedCall | None,
+    tool: str,
+    decision: str,
+    evidence: str = "",
+    approved_by: str = "",
+) -> Act:
+    skill = valid.skill if valid is not None else None
+    found = authorized.bytes if authorized is not None else None
     return Act(
         principal=call.principal.id,
         call_id=call.id,
         on_behalf_of=call.principal.on_behalf_of or "",
         tool=tool,
-        skill=skill,
-        skill_digest=skill_digest,
+        skill=skill.name if skill is not None else "",
+        skill_digest=found.digest if found is not None else "",
+        attempt=call.attempt,
+        parent=call.parent or "",
+        session=call.surroundings.session or "",
+        channel=call.surroundings.channel or "",
+        effect=valid.tool.effect if valid is not None else "",
+        risk=valid.tool.risk if valid is not None else "",
+        decision=decision,
+        evidence=evidence,
+        approved_by=approved_by,
+        trust_level=authorized.trust_level if authorized is not None else "",
+        policy=authorized.rules if authorized is not None else "",
     )
 
 

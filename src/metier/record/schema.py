@@ -53,7 +53,116 @@ _SECOND: Final = (
     )""",
 )
 
-MIGRATIONS: Final = (_FIRST, _SECOND)
+_THIRD: Final = (
+    # What the operator switches while Metier runs; what he writes into a file is read from there.
+    """CREATE TABLE setting (
+        name TEXT PRIMARY KEY,
+        value TEXT NOT NULL,
+        changed_at TEXT NOT NULL,
+        changed_by TEXT NOT NULL
+    )""",
+    """CREATE TABLE principal (
+        id TEXT PRIMARY KEY,
+        kind TEXT NOT NULL CHECK (kind IN ('human', 'agent', 'skill', 'trigger')),
+        on_behalf_of TEXT NOT NULL,
+        roles BLOB NOT NULL,
+        added_at TEXT NOT NULL,
+        added_by TEXT NOT NULL,
+        revoked_at TEXT NOT NULL DEFAULT '',
+        revoked_by TEXT NOT NULL DEFAULT ''
+    )""",
+    # `call` and `shown` hold arguments in the clear for as long as the call may still run, and no longer; so does
+    # `key`, without which nobody can guess them from the fingerprint.
+    """CREATE TABLE approval (
+        id TEXT PRIMARY KEY,
+        call_id TEXT NOT NULL,
+        principal TEXT NOT NULL,
+        on_behalf_of TEXT NOT NULL,
+        session TEXT NOT NULL,
+        fingerprint TEXT NOT NULL,
+        seal TEXT NOT NULL,
+        key BLOB,
+        call BLOB,
+        shown BLOB,
+        state TEXT NOT NULL CHECK (state IN ('pending', 'approved', 'denied', 'expired', 'spent', 'void')),
+        asked_at TEXT NOT NULL,
+        expires_at REAL NOT NULL,
+        boot TEXT NOT NULL,
+        deadline REAL NOT NULL,
+        decided_at TEXT NOT NULL DEFAULT '',
+        decided_by TEXT NOT NULL DEFAULT '',
+        scope TEXT NOT NULL DEFAULT '',
+        waiting_until REAL NOT NULL DEFAULT 0,
+        record INTEGER NOT NULL REFERENCES audit (seq)
+    )""",
+    "CREATE INDEX approval_by_state ON approval (state, principal)",
+    # A standing grant. Empty text and NULL mean no such limit, but for the tool, which is always named.
+    """CREATE TABLE standing (
+        id TEXT PRIMARY KEY,
+        body BLOB NOT NULL,
+        uses_left INTEGER,
+        given_at TEXT NOT NULL,
+        given_by TEXT NOT NULL,
+        revoked_at TEXT NOT NULL DEFAULT '',
+        revoked_by TEXT NOT NULL DEFAULT '',
+        record INTEGER NOT NULL REFERENCES audit (seq)
+    )""",
+    """CREATE TABLE confirmation (
+        conversation TEXT NOT NULL,
+        fingerprint TEXT NOT NULL,
+        turn INTEGER NOT NULL,
+        asked_at REAL NOT NULL,
+        PRIMARY KEY (conversation, fingerprint)
+    ) WITHOUT ROWID""",
+    # Under it lies what was asked about, so that overwriting it leaves nothing to guess from.
+    "CREATE TABLE question_key (id INTEGER PRIMARY KEY CHECK (id = 1), key BLOB NOT NULL)",
+    """CREATE TABLE budget (
+        scope TEXT NOT NULL,
+        began INTEGER NOT NULL,
+        count INTEGER NOT NULL,
+        PRIMARY KEY (scope)
+    ) WITHOUT ROWID""",
+    # Each attempt of a call begins once, whoever tries it and however often.
+    """CREATE TABLE begun (
+        call_id TEXT NOT NULL,
+        attempt INTEGER NOT NULL,
+        seq INTEGER NOT NULL REFERENCES audit (seq),
+        PRIMARY KEY (call_id, attempt)
+    ) WITHOUT ROWID""",
+    # Who runs it, so that it can be listed and ended from elsewhere.
+    "ALTER TABLE open_intent ADD COLUMN call_id TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE open_intent ADD COLUMN process TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE open_intent ADD COLUMN cancelled_by TEXT NOT NULL DEFAULT ''",
+    # What was disabled for what it did stays so under every other name too.
+    """CREATE TABLE disabled_bytes (
+        name TEXT NOT NULL,
+        digest TEXT NOT NULL,
+        PRIMARY KEY (name, digest)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE signed_head (
+        size INTEGER PRIMARY KEY,
+        note BLOB NOT NULL
+    )""",
+)
+
+MIGRATIONS: Final = (_FIRST, _SECOND, _THIRD)
 VERSION: Final = len(MIGRATIONS)
+NEWS: Final = (
+    (),
+    (b'"event":"skill_disabled"',),
+    (
+        *(
+            b'"evidence":"',
+            b'"event":"skill_approved"',
+            b'"event":"grant_given"',
+            b'"event":"principal_added"',
+        ),
+        *(b'"event":"principal_revoked"', b'"event":"trust_level_changed"', b'"event":"policy_changed"'),
+        *(b'"event":"stopped"', b'"event":"state_restored"', b'"event":"head_signed"'),
+    ),
+)
+"""What only records written after a step have in them, step by step. Quotes inside a text are stored otherwise."""
 KNOWS_DISABLED: Final = 2
 """The first version that has the table `disabled`; older state is looked at as it lies."""
+KNOWS_SETTING: Final = 3
+"""Likewise for the table `setting`."""

@@ -8,12 +8,14 @@ from typing import Final
 
 _ANYWHERE: Final = re.compile(
     "token|secret|passw(?:or)?d|passphrase|passcode|pwd|pincode|otpcode|jwt|credential|cookie|bearer"
-    "|authorization|authheader|sessionid"
+    "|authorization|authheader|sessionid|mnemonic|(?:seed|recovery)(?:phrase|words)"
     "|(?:api|access|private|signing|encryption|ssh|client|secret|session|master|auth|deploy|consumer|service"
-    "|account|storage)key"
+    "|account|storage|licen[cs]e)key"
 )
 """Found in the letters and digits of a name, however they are set apart."""
-_AT_THE_END: Final = frozenset({"auth", "pass", "otp", "totp", "pin", "session", "sid"})
+_AT_THE_END: Final = frozenset(
+    {"auth", "pass", "pw", "otp", "totp", "pin", "session", "sid", "sig", "creds", "cvv", "cvc"}
+)
 """Too common inside other words, so only as the last word of a name."""
 _ALONE: Final = frozenset({"key"})
 """Secret only by itself: `sort_key` is none."""

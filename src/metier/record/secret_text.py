@@ -1,7 +1,7 @@
 """Secrets that are known by their shape inside a text. Pure, and each pattern takes linear time.
 
-`Authorization: Bearer …`, `password=…`, `https://user:password@host`, private keys, and the tokens of
-well-known services, which begin with a mark of their own.
+`Authorization: Bearer …`, `password=…`, `https://user:password@host`, `curl -u user:password`, private keys, and the
+tokens of well-known services, which begin with a mark of their own.
 """
 
 import re
@@ -16,16 +16,26 @@ _TOKENS: Final = re.compile(
     r"sk-(?=[\w-]{0,64}?[0-9])[\w-]{16,}"  # with a digit: `sk-` also begins ordinary hyphenated words
     r"|[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"
     r"|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}"
-    r"|xox[abeprs]-[A-Za-z0-9-]{10,}"
+    r"|xox[abeprs]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{10,}"
     r"|A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])"
     r"|AIza[\w-]{30,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|pypi-[\w-]{32,}"
     r"|eyJ[\w-]{8,}\.[\w-]{4,}\.[\w-]*"
+    r"|ya29\.[\w.-]{16,}|SG\.[\w-]{16,}\.[\w-]{16,}|AGE-SECRET-KEY-1[A-Za-z0-9]{20,}"
+    r"|whsec_[A-Za-z0-9+/=]{16,}|shp(?:at|ca|pa|ss)_[A-Fa-f0-9]{16,}|do[opr]_v1_[a-f0-9]{32,}"
+    r"|(?:bot)?[0-9]{6,12}:AA[\w-]{30,}"  # a bot of Telegram
     r")"
 )
 _PRIVATE_KEY: Final = re.compile(
-    r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----.*?(?:-----END[A-Z ]{0,40}-----|\Z)", re.DOTALL
+    r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END[A-Z ]{0,40}-----|\Z)", re.DOTALL
 )
 _SCHEME: Final = re.compile(r"\b(bearer|basic)(\s{1,4})([A-Za-z0-9._~+/=\-]{8,})", re.IGNORECASE)
+_HOOK: Final = re.compile(
+    r"(hooks\.slack\.com/(?:services|workflows|triggers)/|/api/webhooks/[0-9]{8,24}/)[\w/-]+"
+)
+_OPTION: Final = re.compile(
+    r"""(?<![\w-])(-u|--user|--proxy-user)(=|\s{1,4})([\\"']{0,2}[^\s:"'=]{1,200}):([^\s"'\\]+)"""
+    r"""|(?<![\w-])(sshpass\s{1,4}-p\s{0,4})([^\s]+)"""
+)
 _USER: Final = re.compile(r"""://([^\s/?#"'<>]+)@""")
 _UNSEEN: Final = "\u00ad\u200b-\u200f\u2060-\u2064\ufeff"
 _NAMED: Final = re.compile(
@@ -39,8 +49,12 @@ _VALUE: Final = re.compile(_QUOTED + r"""|[^\s"'&;,)}\]=:>][^\s"'&;,)}\]]*""", r
 _VALUE_OF_OPTION: Final = re.compile(_QUOTED + r"""|[^\s"']+""", re.DOTALL)
 _OPENING: Final = re.compile(r"""\\?["']|""")
 _REST_OF_LINE: Final = re.compile(r"""[^\r\n"']+""")
+_VARIABLES: Final = frozenset({"pass", "pw", "otp", "cvv"})
 _WHOLE_LINE: Final = ("authorization", "cookie")
 _LONGEST_NAME: Final = 200
+_LONG_WORD: Final = 16
+USER_OPTIONS: Final = frozenset({"-u", "--user", "--proxy-user"})
+"""Behind them stands `user:password`."""
 
 
 def mask_text(text: str) -> str:
@@ -53,6 +67,10 @@ def mask_text(text: str) -> str:
         text = _USER.sub(_without_user, text)
     if "=" in text or ":" in text:
         text = _mask_named(text)
+    if "hooks" in text:
+        text = _HOOK.sub(rf"\1{MASK}", text)
+    if "-" in text:
+        text = _OPTION.sub(_without_password, text)
     text = _SCHEME.sub(_without_credential, text)
     return _TOKENS.sub(MASK, text)
 
@@ -65,10 +83,23 @@ def _without_user(found: re.Match[str]) -> str:
 
 
 def _without_credential(found: re.Match[str]) -> str:
-    """`basic knowledge` is no credential: one has a digit or a padding sign."""
+    """`basic knowledge` is no credential: one has a digit or a padding sign, or is long and of letters as no word has them."""
     credential = found[3]
-    opens = "=" in credential or any(map(str.isdigit, credential))
+    odd = len(credential) >= _LONG_WORD and not credential[1:].islower() and not credential.isupper()
+    opens = "=" in credential or odd or any(map(str.isdigit, credential))
     return f"{found[1]}{found[2]}{MASK}" if opens else found[0]
+
+
+def _without_password(found: re.Match[str]) -> str:
+    if found[5] is not None:
+        return f"{found[5]}{MASK}"
+    return f"{found[1]}{found[2]}{without_password(f'{found[3]}:{found[4]}')}"
+
+
+def without_password(given: str) -> str:
+    """What was given as `user:password`, without the password. A number of a user and of a group is none."""
+    user, colon, password = given.partition(":")
+    return given if not colon or (user.isdigit() and password.isdigit()) else f"{user}:{MASK}"
 
 
 def _mask_named(text: str) -> str:
@@ -97,8 +128,12 @@ def _value_after(found: re.Match[str]) -> re.Match[str] | None:
 
 
 def _is_named(found: re.Match[str]) -> bool:
-    """In a sentence `key: …` and `pass: …` are ordinary; in an option or a query they are not."""
+    """In a sentence `key: …` and `pass: …` are ordinary; in an option, a query or a variable (`DB_PASS`) they are not."""
     name = found[1][-_LONGEST_NAME:]
     before = found.string[found.start() - 1 : found.start()]
-    given = name.startswith("-") or before in ("?", "&")
+    query = before in ("?", "&")
+    if query and name.lower().endswith(("sig", "signature")):
+        return True
+    variable = "_" in name or (found[2] == "=" and name.lower() in _VARIABLES)
+    given = query or variable or name.startswith("-")
     return names_a_secret(name) if given else says_secret(name)

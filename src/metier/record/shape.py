@@ -16,8 +16,10 @@ def compare(connection: sqlite3.Connection, steps: Steps) -> str:
     """What is wrong with the objects in a database that has taken `steps`; empty when nothing is."""
     rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema").fetchall()
     found, wanted = frozenset[_Object](rows), _wanted(steps)
-    if found == wanted:
+    if found == wanted and len(rows) == len(wanted):
         return ""
+    if found == wanted:
+        return "something in it is listed twice"
     names = {(one[0], one[1]) for one in wanted}
     for kind, name, *_ in sorted(found - wanted, key=repr):
         if (kind, name) not in names:
@@ -27,14 +29,19 @@ def compare(connection: sqlite3.Connection, steps: Steps) -> str:
     return f"its {kind} {str(name)!r} {'was changed' if changed else 'is missing'}"
 
 
+def model_of(steps: Steps) -> sqlite3.Connection:
+    """An empty database made by taking the steps, so that there is no second description which could differ."""
+    model = sqlite3.connect(":memory:", isolation_level=None)
+    for statements in steps:
+        for statement in statements:
+            model.execute(statement)
+    return model
+
+
 @cache
 def _wanted(steps: Steps) -> frozenset[_Object]:
-    """Made by taking the steps, so it needs no second description that could differ."""
-    model = sqlite3.connect(":memory:", isolation_level=None)
+    model = model_of(steps)
     try:
-        for statements in steps:
-            for statement in statements:
-                model.execute(statement)
         rows = model.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema").fetchall()
     finally:
         model.close()

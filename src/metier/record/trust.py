@@ -11,7 +11,8 @@ import msgspec
 
 from metier.errors import RecordError, StateError
 from metier.model.permission import PermissionSet
-from metier.record.disabling import all_disabled
+from metier.record.disabling import all_disabled, bytes_disabled
+from metier.record.glance import UNDECODABLE
 
 if TYPE_CHECKING:
     import sqlite3
@@ -62,6 +63,8 @@ class Trusts(msgspec.Struct, frozen=True, kw_only=True):
     """Names a person took the trust from. Only a person gives it back."""
     disabled: dict[str, str] = {}
     """Names that are disabled after a violation, each with the reason. Only a person enables them again."""
+    disabled_bytes: dict[str, str] = {}
+    """Digests of what was disabled after a violation, each with the name it had. They run under no name."""
     seen: dict[str, Seen] = {}
     """By path."""
     problems: tuple[str, ...] = ()
@@ -87,10 +90,11 @@ class TrustStore:
             for row in connection.execute(f"SELECT {_GRANT} FROM trust"):  # noqa: S608  a constant
                 try:
                     grants[row[0], row[1]] = _grant(row)
-                except (msgspec.MsgspecError, UnicodeDecodeError, TypeError) as error:
+                except UNDECODABLE as error:
                     problems.append(f"the trust in {row[0]!r} cannot be read and does not count: {error}")
             revoked = frozenset(name for (name,) in connection.execute("SELECT name FROM revoked"))
             disabled = all_disabled(connection)
+            disabled_bytes = bytes_disabled(connection)
             seen = {
                 path: Seen(
                     path=path, name=name, digest=digest, manifest_signature=manifest, tree_signature=tree
@@ -106,6 +110,7 @@ class TrustStore:
             grants=grants,
             revoked=revoked,
             disabled=disabled,
+            disabled_bytes=disabled_bytes,
             seen=seen,
             problems=tuple(problems),
         )
@@ -246,7 +251,11 @@ def _stored(permissions: PermissionSet) -> bytes:
 
 
 def _granted(permissions: PermissionSet) -> tuple[str, ...]:
-    lines = tuple(f"{kind}: {', '.join(names)}" for kind, names in permissions.plain().items())
+    # A record masks what stands behind `secrets:`; these are names, and open nothing.
+    kinds = {"secrets": "secrets (by name)"}
+    lines = tuple(
+        f"{kinds.get(kind, kind)}: {', '.join(names)}" for kind, names in permissions.plain().items()
+    )
     return lines or ("no permissions",)
 
 

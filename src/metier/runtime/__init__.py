@@ -8,14 +8,14 @@ import logging
 import os
 import secrets
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Final, final
 
 import anyio
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from anyio.abc import TaskGroup
 
-from metier.catalog.catalog import Catalog
+from metier.catalog.catalog import Catalog, Listed
 from metier.catalog.here import owner
 from metier.catalog.watch import changes
 from metier.config.load import load
@@ -26,20 +26,26 @@ from metier.disclosure.read_skill import TOOL as READ_SKILL
 from metier.disclosure.schemas import Names, Shape, shaped
 from metier.errors import MetierError
 from metier.execute import Workshop
-from metier.gate.situation import Situation, look
+from metier.gate.situation import NO_SKILL, Situation, look
 from metier.host.running import Running
 from metier.model import strictjson
 from metier.model.call import ApprovedCall, Call, Principal, ValidCall
 from metier.model.digest import Json
-from metier.model.outcome import Failed, Outcome, Refused
+from metier.model.outcome import Failed, Outcome, Pending, Refused
 from metier.model.skill import Skill, Tool
 from metier.pipeline import House, run
+from metier.record.approvals import stored_call
+from metier.record.database import Busy
+from metier.record.deciding import expire_due
 from metier.record.recorder import Recorder
+from metier.record.writer import Writer
+from metier.runtime.guard import guard
+from metier.runtime.readable import readable
 from metier.runtime.sandboxes import Sandboxes
-from metier.runtime.state import Operations, Seen, State, ground
+from metier.runtime.state import Operations, Seen, State
+from metier.runtime.waiting import decided
+from metier.telemetry import Telemetry
 
-GUARD_SECONDS: Final = 0.2
-"""How often it is asked, while something runs, whether it still may."""
 _log: Final = logging.getLogger("metier.runtime")
 
 
@@ -54,9 +60,12 @@ class Runtime:
         self._tasks = tasks
         self._closed = False
         self._tools: Mapping[str, Tool] = {READ_SKILL.name: READ_SKILL}
-        self._recorder = Recorder(state.log, tools=self._tools.keys())
+        self._recorder = Recorder(state.log, Writer(state.database), tools=self._tools.keys())
         self._sandboxes = Sandboxes(seen.settings, tasks)
         self._running = Running()
+        self._limiter = CapacityLimiter(2)
+        """Threads for looking at the state, which nobody else can use up."""
+        self._telemetry = Telemetry.of(seen.settings)
 
     @classmethod
     @asynccontextmanager
@@ -99,9 +108,41 @@ class Runtime:
         """Everything that was found, with the reasons for what cannot be used."""
         return self._seen.catalog
 
-    async def call(self, tool: str, arguments: Json = None) -> Outcome:
-        """Call a tool through the whole gate. Refusals and failures are values, not exceptions."""
-        return await self._run(self._call(tool, {} if arguments is None else arguments), "")
+    async def call(
+        self, tool: str, arguments: Json = None, *, wait: float = 0.0, unattended: bool = False
+    ) -> Outcome:
+        """Call a tool through the whole gate. Refusals and failures are values, not exceptions.
+
+        Args:
+            wait: seconds to wait for somebody's word, where it takes one. What is still `Pending` then stays so, and
+                holds nothing; `resume` takes it up once it is approved.
+            unattended: nobody is there to be asked.
+        """
+        made = self._call(tool, {} if arguments is None else arguments, unattended=unattended)
+        outcome = await self._run(made, "")
+        if not isinstance(outcome, Pending) or wait <= 0:
+            return outcome
+        return await self.wait_for(outcome, wait)
+
+    async def wait_for(self, pending: Pending, seconds: float) -> Outcome:
+        """How a pending call ends, if it is decided within `seconds`; else `pending` again."""
+        return await decided(pending, seconds, database=self._state.database, resume=self.resume)
+
+    async def resume(self, approval_id: str) -> Outcome:
+        """Run a call of this runtime's that was approved, once: the stored one, through every stage, with today's rights."""
+        return await self._resume(approval_id, of=self._principal.id)
+
+    async def _resume(self, approval_id: str, *, of: str | None) -> Outcome:
+        """`of`: whose call it must be; None where it was approved here, whoever asked."""
+        stored = await to_thread.run_sync(stored_call, self._state.database, approval_id)
+        if stored is None or of not in (None, stored.principal.id):
+            return Refused(
+                call_id="",
+                code="approval_void",
+                reasons=("there is no approved call of that name that has not run yet",),
+                remedy="`metier approvals list` shows what waits",
+            )
+        return await self._run(stored, "")
 
     def prompt(self, message: str | None = None, *, system: str = "", full: bool = False) -> str:
         """The text that tells a model which skills there are.
@@ -113,7 +154,10 @@ class Runtime:
                 call it in a thread.
         """
         wanted = Wanted(message=message, full=full, system=system)
-        return prompt(self._seen.catalog, self._seen.settings, wanted, body=self._state.body).text
+        return prompt(self._seen.catalog, self._seen.settings, wanted, body=self._body).text
+
+    def _body(self, listed: Listed) -> str | None:
+        return readable(self._state, self._seen, self._principal, listed)
 
     def tools(self, shape: Shape) -> list[dict[str, Json]]:
         """The tools a model can call, in a provider's shape."""
@@ -144,7 +188,7 @@ class Runtime:
         Raises:
             MetierError: when configuration or state cannot be used; what was loaded before stays.
         """
-        seen = self._seen = await to_thread.run_sync(self._state.look)
+        seen = self._seen = await to_thread.run_sync(self._state.look, limiter=self._limiter)
         off = {name for name, listed in seen.catalog.by_name.items() if listed.shown == "disabled"}
         for name in off | seen.trusts.disabled.keys() | seen.trusts.revoked:
             self._running.stop(name)
@@ -196,28 +240,25 @@ class Runtime:
             remedy = "Write the arguments as one strict JSON object"
             refused = Refused(call_id=call.id, code="invalid_arguments", reasons=(problem,), remedy=remedy)
             return await self._recorder.refused(call, refused)
-        return await run(call, self._house())
+        return await self._telemetry.observed(run)(call, self._house())
 
     async def _refresh(self) -> None:
         """What other processes and the operator changed counts from the next call on."""
         seen = self._seen
-        if await to_thread.run_sync(self._state.is_stale, seen):
+        try:
+            if self._state.is_as_seen(seen):
+                return
+        except Busy:
+            pass
+        current = await to_thread.run_sync(self._state.up_to_date, seen, limiter=self._limiter)
+        if current is None:
             await self.reload()
-
-    async def _guard(self) -> None:
-        """End the runs of what is disabled by whatever process, and write down what could not be written at once."""
-        while True:
-            await anyio.sleep(GUARD_SECONDS)
-            if self._running.unsettled:
-                await self._running.settle(self._state.disable)
-            if self._running.skills:
-                # What cannot be read now is found out by the record of the run's outcome.
-                with suppress(MetierError, OSError):
-                    await self._refresh()
+        elif self._seen is seen:
+            self._seen = current
 
     async def _follow(self) -> None:
         async def stale() -> bool:
-            return await to_thread.run_sync(self._state.is_stale, self._seen)
+            return await to_thread.run_sync(self._state.up_to_date, self._seen, limiter=self._limiter) is None
 
         async for _ in changes(lambda: self._seen.catalog.folders(), stale):
             try:
@@ -225,18 +266,32 @@ class Runtime:
             except (MetierError, OSError) as error:
                 _log.warning("the skills could not be loaded again, so the last ones stay: %s", error)
 
-    def _call(self, tool: str, arguments: Json) -> Call:
+    def _call(self, tool: str, arguments: Json, *, unattended: bool = False) -> Call:
         return Call(
-            id=f"call_{secrets.token_hex(12)}", principal=self._principal, tool=tool, arguments=arguments
+            id=f"call_{secrets.token_hex(12)}",
+            principal=self._principal,
+            tool=tool,
+            arguments=arguments,
+            unattended=unattended,
         )
 
     def _house(self) -> House:
-        catalog, state = self._seen.catalog, self._state
+        # What is judged, approved and run is given one and the same surroundings.
+        state, seen, environ = self._state, self._seen, dict(os.environ)
+        catalog = seen.catalog
 
         async def look_now(valid: ValidCall) -> Situation:
-            return await to_thread.run_sync(
-                lambda: look(valid, catalog=catalog, trust=state.trust, bundles=state.bundles)
-            )
+            found = NO_SKILL
+            if valid.skill is not None:
+                found = await to_thread.run_sync(
+                    lambda: look(valid, catalog=catalog, trust=state.trust, bundles=state.bundles)
+                )
+            try:
+                if valid.call.approval is None:
+                    return state.look_at(valid, seen, found, environ, wait=False)
+            except Busy:
+                pass
+            return await to_thread.run_sync(lambda: state.look_at(valid, seen, found, environ, wait=True))
 
         return House(
             tools=self._tools,
@@ -244,10 +299,10 @@ class Runtime:
             look=look_now,
             operations=Operations(state, catalog),
             recorder=self._recorder,
-            workshop=self._workshop(catalog),
+            workshop=self._workshop(catalog, environ),
         )
 
-    def _workshop(self, catalog: Catalog) -> Workshop:
+    def _workshop(self, catalog: Catalog, environ: Mapping[str, str]) -> Workshop:
         state = self._state
 
         def bind_first_use(approved: ApprovedCall) -> bool:
@@ -262,9 +317,9 @@ class Runtime:
             bind=bind_first_use,
             disable=state.disable,
             host=self._sandboxes.host,
-            ground=ground(self._seen.settings),
+            ground=self._seen.ground,
             packages=self._seen.settings.python.packages,
-            environ=dict(os.environ),
+            environ=environ,
             running=self._running,
         )
 
@@ -277,10 +332,11 @@ async def _opened(
     runtime: Runtime | None = None
     try:
         seen = await to_thread.run_sync(state.look)
-        agent = Principal(id=principal, kind="agent", on_behalf_of=owner(), roles=frozenset({"agent"}))
+        await to_thread.run_sync(_sweep, state)
+        agent = _agent(principal)
         async with anyio.create_task_group() as tasks:
             runtime = Runtime(state, seen, agent, tasks)
-            tasks.start_soon(runtime._guard)  # pyright: ignore[reportPrivateUsage]
+            tasks.start_soon(guard, state, runtime._running, runtime._refresh)  # pyright: ignore[reportPrivateUsage]
             if watch:
                 tasks.start_soon(runtime._follow)  # pyright: ignore[reportPrivateUsage]
             try:
@@ -300,6 +356,18 @@ async def _opened(
         state.database.close()
 
 
+def _agent(id: str) -> Principal:
+    return Principal(id=id, kind="agent", on_behalf_of=owner(), roles=frozenset({"agent"}))
+
+
+def _sweep(state: State) -> None:
+    """Write down which requests are over. They are so all the same where that cannot be written."""
+    try:
+        expire_due(state.database)
+    except MetierError as error:
+        _log.warning("what nobody decided in time could not be written down: %s", error)
+
+
 def at_terminal(settings: Settings) -> AbstractAsyncContextManager[Runtime]:
     """The runtime behind `metier call`: it acts as an agent would, so what it shows is what an agent would meet."""
     return _opened(lambda: settings, "agent:cli", watch=False)
@@ -307,9 +375,10 @@ def at_terminal(settings: Settings) -> AbstractAsyncContextManager[Runtime]:
 
 @contextmanager
 def bodies_here(settings: Settings) -> Generator[Body]:
-    """Instructions of skills from their snapshots, for a door without a loop."""
+    """Instructions of skills from their snapshots, for a door without a loop: those that `at_terminal` could read."""
     state = State(lambda: settings)
     try:
-        yield state.body
+        seen, agent = state.look(), _agent("agent:cli")
+        yield lambda listed: readable(state, seen, agent, listed)
     finally:
         state.database.close()

@@ -3,7 +3,9 @@
 import os
 import secrets
 import time
-from typing import final
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias, final
 
 import anyio
 from anyio import to_thread
@@ -15,19 +17,27 @@ from metier.catalog.here import owner
 from metier.catalog.hold import Held
 from metier.config.settings import Settings
 from metier.execute import Workshop
+from metier.gate.situation import Bytes as Found
 from metier.gate.situation import Situation
 from metier.host.running import Running
 from metier.model.call import Bytes, Call, Principal, ValidCall
 from metier.model.digest import Json
 from metier.model.entry import Entry
-from metier.model.outcome import Outcome
+from metier.model.outcome import Outcome, Pending, Refused
 from metier.model.permission import PermissionSet
 from metier.model.skill import Limits, Tool
 from metier.pipeline import House, run
+from metier.record.approvals import find, stored_call
+from metier.record.deciding import withdraw
 from metier.record.recorder import Recorder
+from metier.record.writer import Writer
+from metier.runtime.guard import guard
 from metier.runtime.run_folder import run_folder
 from metier.runtime.sandboxes import Sandboxes
-from metier.runtime.state import Operations, State, ground
+from metier.runtime.state import Operations, State
+from metier.runtime.waiting import refusal
+
+Ask: TypeAlias = Callable[[Settings, str], object]
 
 
 @final
@@ -45,52 +55,90 @@ class OwnRun(Struct, frozen=True, kw_only=True):
     cwd: str | None = None
 
 
-async def run_own(settings: Settings, wanted: OwnRun) -> Outcome:
+async def run_own(settings: Settings, wanted: OwnRun, ask: Ask | None = None) -> Outcome:
     """The call behind `metier run`: the owner runs a file of his own, through every stage and onto the record.
+
+    Args:
+        ask: has the owner asked where a rule of his wants that; blocking. Without it what must be asked is refused: his
+            file is gone when this ends.
 
     Raises:
         MetierError: when configuration or state cannot be used.
     """
     state = await to_thread.run_sync(State, lambda: settings)
     sandboxes = Sandboxes(settings)
+    running = Running()
     try:
         with run_folder(os.path.join(settings.cache, "runs")) as folder:
             digest, bundles = await to_thread.run_sync(_stored, wanted, folder)
-            tool = _own_tool(wanted)
+            tool, environ = _own_tool(wanted), dict(os.environ)
             call = Call(
                 id=f"call_{secrets.token_hex(12)}",
                 principal=Principal(id=owner(), kind="human", roles=frozenset({"owner"})),
                 tool=tool.name,
                 arguments=wanted.arguments,
                 cwd=wanted.cwd,
+                fleeting=ask is None,
             )
+            seen = state.seen_without_skills(settings)
 
-            async def judged(_valid: ValidCall) -> Situation:
+            async def judged(valid: ValidCall) -> Situation:
                 # What he typed is what he granted, for these bytes and this once.
                 held = Held(bytes=Bytes(digest=digest), granted=wanted.permissions)
-                return Situation(held=held, granted=wanted.permissions)
+                # Looked at anew: the rules may change while he is asked.
+                return await to_thread.run_sync(
+                    lambda: state.look_at(
+                        valid, state.seen_without_skills(settings), Found(held=held), environ, wait=True
+                    )
+                )
 
             house = House(
                 tools={tool.name: tool},
                 catalog=Catalog(),
                 look=judged,
                 operations=Operations(state, Catalog()),
-                recorder=Recorder(state.log, tools=[tool.name]),
+                recorder=Recorder(state.log, Writer(state.database), tools=[tool.name]),
                 workshop=Workshop(
                     sandboxes=sandboxes,
                     snapshot=bundles.open,
                     host=sandboxes.host,
-                    ground=ground(settings),
+                    ground=seen.ground,
                     packages=settings.python.packages,
-                    environ=dict(os.environ),
-                    running=Running(),
+                    environ=environ,
+                    running=running,
                 ),
             )
-            return await run(call, house)
+            outcome = await _guarded(call, house, state, running)
+            if not isinstance(outcome, Pending) or ask is None:
+                return outcome
+            await to_thread.run_sync(ask, settings, outcome.approval_id, abandon_on_cancel=True)
+            return await _answered(call, outcome, house, state, running)
     finally:
         with anyio.CancelScope(shield=True):
             await sandboxes.aclose()
         state.database.close()
+
+
+async def _guarded(call: Call, house: House, state: State, running: Running) -> Outcome:
+    outcome: list[Outcome] = []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(guard, state, running)
+        outcome.append(await run(call, house))
+        tasks.cancel_scope.cancel()
+    return outcome[0]
+
+
+async def _answered(call: Call, pending: Pending, house: House, state: State, running: Running) -> Outcome:
+    """Run what was approved; what was not is over, since nobody could take it up later."""
+    stored = await to_thread.run_sync(stored_call, state.database, pending.approval_id)
+    if stored is not None:
+        return await _guarded(stored, house, state, running)
+    found = await to_thread.run_sync(find, state.database, pending.approval_id)
+    if found is not None and found.state == "pending":
+        withdrawn = partial(withdraw, state.database, pending.approval_id, principal=call.principal.id)
+        await to_thread.run_sync(withdrawn)
+        return Refused(call_id=call.id, code="approval_required", reasons=("it was not approved",))
+    return refusal(pending, found)
 
 
 def _stored(wanted: OwnRun, folder: str) -> tuple[str, BundleStore]:

@@ -43,7 +43,7 @@ class Sandboxes:
         from metier.sandbox.given import given_to
 
         known, granted = Secrets(self._settings.secrets), job.permissions
-        log = CallLog(self._settings.home, job.call_id, job.skill)
+        log = CallLog(self._settings.home, job.call_id, job.skill, self._settings.audit.payloads)
         services = {
             "exec": Exec(job, self._nested),
             "http": Http(

@@ -1,11 +1,14 @@
 """What is kept on disk, opened once, and the operations of Metier's own that work on it."""
 
 import os
+import sqlite3
 import time
-from collections.abc import Callable
-from typing import final
+from collections.abc import Callable, Mapping
+from typing import Final, Self, final
 
+from anyio import to_thread
 from msgspec import Struct
+from msgspec.structs import replace
 
 from metier.catalog.bundle import BundleStore
 from metier.catalog.catalog import Catalog, Listed
@@ -13,19 +16,40 @@ from metier.catalog.catalog import load as load_catalog
 from metier.catalog.here import environment_here, owner
 from metier.catalog.hold import bind, declared_by, hold
 from metier.catalog.journal import tell
+from metier.config.ground import POLICY, ground_of
 from metier.config.settings import Settings
 from metier.dialects import frontmatter
 from metier.disclosure.read_skill import read_skill
-from metier.errors import BundleError
-from metier.model.call import ApprovedCall, Bytes
+from metier.errors import BundleError, ConfigError
+from metier.gate.around import around
+from metier.gate.budget import scopes
+from metier.gate.confirmation import question
+from metier.gate.rule_file import load_rules
+from metier.gate.rules import Rules
+from metier.gate.situation import NOT_LOOKED_AT, Facts, Programs, Situation, situation
+from metier.gate.situation import Bytes as Found
+from metier.model.approval import StandingGrant
+from metier.model.call import ApprovedCall, Bytes, ValidCall
+from metier.model.ground import Ground
 from metier.model.outcome import Completed, Failed
 from metier.model.ports import OperationFunction
 from metier.openfile import Signature, signature_at
+from metier.record import confirmations
+from metier.record.approval_clock import moment
+from metier.record.approvals import decider_of
 from metier.record.audit import AuditLog
+from metier.record.budgets import Moment as Running
+from metier.record.budgets import exhausted_in
 from metier.record.database import Database
-from metier.record.disabling import disable
-from metier.record.trust import Trusts, TrustStore
-from metier.sandbox.job_protected import Ground
+from metier.record.disabling import BY, disable
+from metier.record.policy import NONE, UNREADABLE, last_policy, note_policy
+from metier.record.standing import answering_in
+from metier.record.steering import steering_in
+from metier.record.still import steered, written
+from metier.record.trust import NO_TRUSTS, Trusts, TrustStore
+from metier.sandbox.job_binaries import real_programs
+
+_MOST_LOOKS: Final = 20
 
 
 @final
@@ -37,8 +61,23 @@ class Seen(Struct, frozen=True, kw_only=True):
     """Of the configuration files."""
     catalog: Catalog
     trusts: Trusts
+    rules: Rules
+    ground: Ground
     version: int
     """Of the database."""
+
+    @classmethod
+    def of(cls, settings: Settings, rules: Rules) -> Self:
+        """What there is to see without looking for skills."""
+        return cls(
+            settings=settings,
+            files=(),
+            catalog=Catalog(),
+            trusts=NO_TRUSTS,
+            rules=rules,
+            ground=ground_of(settings),
+            version=-1,
+        )
 
 
 @final
@@ -52,23 +91,84 @@ class State:
         self.trust = TrustStore(self.database)
         self.bundles = BundleStore(first.bundles)
         self.log = AuditLog(self.database, payloads=first.audit.payloads)
+        self._facts = Facts()
+        self._steered_at = -1
+        self._steered_for: Seen | None = None
 
     def look(self) -> Seen:
         """Read the configuration and every root."""
         began = time.perf_counter()
+        settings, files, rules = self._written_down()
+        rules = self._noted(rules)
         version = self.database.data_version()  # first: what changes while we look is looked at again
-        settings = self._settings()
-        files = tuple(map(signature_at, settings.files))
         trusts = self.trust.all()
         catalog = load_catalog(settings, trusts=trusts, environment=environment_here(settings))
         tell(catalog, seconds=time.perf_counter() - began)
-        return Seen(settings=settings, files=files, catalog=catalog, trusts=trusts, version=version)
+        return Seen(
+            settings=settings,
+            files=files,
+            catalog=catalog,
+            trusts=trusts,
+            rules=rules,
+            ground=ground_of(settings),
+            version=version,
+        )
 
-    def is_stale(self, seen: Seen) -> bool:
-        """Whether a configuration file changed, or trust was given or taken by another process."""
-        if tuple(map(signature_at, seen.settings.files)) != seen.files:
-            return True
-        return self.database.data_version() != seen.version and self.trust.all() != seen.trusts
+    def seen_without_skills(self, settings: Settings) -> Seen:
+        """What there is to see for who needs no skills. Blocking."""
+        return Seen.of(settings, self._noted(load_rules(settings)))
+
+    def _written_down(self) -> tuple[Settings, tuple[Signature | None, ...], Rules]:
+        """Configuration and rules, and how their files looked before and after they were read.
+
+        Raises:
+            ConfigError: when they change faster than they can be read.
+        """
+        settings = self._settings()
+        for _ in range(_MOST_LOOKS):
+            files = _signatures(settings)
+            settings = self._settings()
+            rules = load_rules(settings)
+            if _signatures(settings) == files:
+                return settings, files, rules
+        raise ConfigError("the configuration keeps changing while it is read", remedy="Wait, then try again")
+
+    def _noted(self, rules: Rules) -> Rules:
+        """The rules, with every change of them on the record. A file that is gone does not mean that there are none.
+
+        Raises:
+            StateError: when it cannot be recorded; then nothing is judged by them.
+        """
+        if rules.digest or rules.problem:
+            note_policy(self.database, rules.digest or UNREADABLE, by=BY)
+            return rules
+        if last_policy(self.database) == NONE:
+            return rules
+        return Rules(
+            problem="policy.toml was there and is gone. Put it back, or say with `metier policy forget` that there are none"
+        )
+
+    def is_as_seen(self, seen: Seen) -> bool:
+        """Whether nothing changed at all, as far as one look tells. Never waits.
+
+        Raises:
+            Busy: when somebody is reading or writing right now.
+        """
+        if _signatures(seen.settings) != seen.files:
+            return False
+        return self.database.data_version(wait=False) == seen.version
+
+    def up_to_date(self, seen: Seen) -> Seen | None:
+        """`seen` as of now; None when a configuration file changed, another process gave or took trust, or rules that
+        cannot be used may be settled."""
+        if _signatures(seen.settings) != seen.files:
+            return None
+        version = self.database.data_version()
+        if version == seen.version:
+            return seen
+        if seen.rules.problem:  # somebody may have said meanwhile that there are none
+            return None
+        return replace(seen, version=version) if self.trust.all() == seen.trusts else None
 
     def body(self, listed: Listed) -> str | None:
         """The instructions of a skill from its snapshot; using it for the first time binds it to its bytes."""
@@ -89,9 +189,72 @@ class State:
             return False
         return bind(listed, declared, found, trust=self.trust, how="first_use", by=by)
 
-    def disable(self, skill: str, call_id: str, why: str) -> None:
+    def look_at(
+        self, valid: ValidCall, seen: Seen, found: Found, environ: Mapping[str, str], *, wait: bool
+    ) -> Situation:
+        """The situation of one call, with what operators changed up to this moment.
+
+        Raises:
+            Busy: where `wait` is False, and somebody is reading or writing right now.
+            MetierError: when it cannot be read; then nothing may run.
+        """
+        now = moment()
+        asked = question(valid)
+        with self.database.glance(wait=wait) as connection:
+            if self.database.version != self._steered_at or seen is not self._steered_for:
+                self._steer(seen, wait=wait)
+            facts, before = self._facts, written(connection)
+            exhausted = exhausted_in(connection, scopes(valid, facts.budgets), Running(now.running))
+            grants = _current(connection, facts.steering.grants, valid.tool.name)
+            asked_in = confirmations.asked_in(connection, asked[0], asked[1], now.wall) if asked else None
+            decided_by = decider_of(connection, valid.call.approval) if valid.call.approval else ""
+        resumed = valid.call.approval is not None
+        return situation(
+            valid,
+            found,
+            facts,
+            now=now,
+            exhausted=exhausted,
+            grants=grants,
+            programs=programs_on(environ),
+            environ=environ,
+            asked_in=asked_in,
+            decided_by=decided_by,
+            around=around(valid, programs_on(environ), environ) if resumed else NOT_LOOKED_AT,
+            written=before,
+        )
+
+    def _steer(self, seen: Seen, *, wait: bool) -> None:
+        """Read what operators changed, all of one moment."""
+        with self.database.reading(wait=wait) as connection:
+            self._facts = Facts(
+                steering=steering_in(connection),
+                rules=seen.rules,
+                owner=owner(),
+                budgets=seen.settings.budgets,
+                approvals=seen.settings.approvals,
+                ground=seen.ground,
+                steered=steered(connection),
+            )
+            self._steered_at, self._steered_for = self.database.version, seen
+
+    def disable(self, skill: str, call_id: str, why: str, digest: str) -> None:
         """Disable a skill for what a call of it did."""
-        disable(self.database, skill, call_id=call_id, why=why)
+        disable(self.database, skill, call_id=call_id, why=why, digest=digest)
+
+
+def programs_on(environ: Mapping[str, str]) -> Programs:
+    """Which real file each program is, as these surroundings have it."""
+    return lambda names: real_programs(names, environ.get("PATH", ""))
+
+
+def _current(
+    connection: "sqlite3.Connection", grants: tuple[StandingGrant, ...], tool: str
+) -> tuple[StandingGrant, ...]:
+    """Uses are counted by the calls themselves, so those of counted grants are read each time."""
+    if not any(grant.uses_left is not None and grant.tool == tool for grant in grants):
+        return grants
+    return answering_in(connection)
 
 
 @final
@@ -105,7 +268,10 @@ class Operations:
     def find(self, module: str, operation: str) -> OperationFunction | None:
         return {("skills", "read"): self._read_skill}.get((module, operation))
 
-    def _read_skill(self, approved: ApprovedCall) -> Completed | Failed:
+    async def _read_skill(self, approved: ApprovedCall) -> Completed | Failed:
+        return await to_thread.run_sync(self._read, approved)
+
+    def _read(self, approved: ApprovedCall) -> Completed | Failed:
         valid, found = approved.authorized.valid, approved.authorized.bytes
         listed = self._catalog.get(valid.skill.name) if valid.skill else None
         if valid.skill is None or listed is None or found is None:
@@ -123,12 +289,6 @@ class Operations:
         return read_skill(valid.call.id, valid.skill, snapshot, path if isinstance(path, str) else None)
 
 
-def ground(settings: Settings) -> Ground:
-    """The places of this machine that matter to what is granted."""
-    return Ground(
-        state=settings.home,
-        workspace=os.path.join(settings.home, "workspace"),
-        home=os.path.expanduser("~"),
-        started_from=tuple(folder for folder in os.environ.get("PATH", "").split(os.pathsep) if folder),
-        trusted_roots=tuple(root.path for root in settings.roots if root.trusted and root.kind != "bundled"),
-    )
+def _signatures(settings: Settings) -> tuple[Signature | None, ...]:
+    """How the files look that decide what is allowed."""
+    return tuple(map(signature_at, (*settings.files, os.path.join(settings.home, POLICY))))

@@ -18,6 +18,7 @@ from metier.model.entry import InlineCode, ScriptHandler
 from metier.model.guarantee import Guarantee
 from metier.model.hook import HOOK
 from metier.model.job import Job, Place
+from metier.sandbox.job_environment import no_variable
 from metier.sandbox.wall import Policy
 from metier.sandbox.wire_message import MOST_BYTES
 
@@ -81,7 +82,7 @@ def shape_of(job: Job, *, engine: str, cache: str) -> Shape | NotPossible:
     """The process for a job. It looks at the skill's folder and the granted places, at few enough files to wait for."""
     for name in job.environment:
         if not _VARIABLE.fullmatch(name):
-            return NotPossible(why=f"{name[:60]!r} is not the name of a variable")
+            return NotPossible(why=no_variable(name))
     stamp = stamp_of(job.bundle) if job.bundle else ()
     if isinstance(stamp, NotPossible):
         return stamp

@@ -25,12 +25,18 @@ _STEERING: Final = re.compile(
 )
 
 
+def no_variable(name: str) -> str:
+    """Why there can be no variable of that name. What stands behind a `=` is a value, and no reason repeats one."""
+    before, sign, _ = name.partition("=")
+    return f"{before[:60] + ('=…' if sign else '')!r} is not the name of a variable"
+
+
 def granted_variables(names: Iterable[str], operators: Mapping[str, str]) -> dict[str, str] | str:
     """The values of the named variables, or why they cannot be given. One the operator does not have is left out."""
     given: dict[str, str] = {}
     for name in sorted(names):
         if not _NAME.fullmatch(name):
-            return f"{name[:60]!r} is not the name of a variable"
+            return no_variable(name)
         if name in _OURS:
             continue
         if _STEERING.fullmatch(name):

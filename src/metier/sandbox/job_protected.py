@@ -9,9 +9,9 @@ lies deeper is not searched for, and what a person runs by hand in a folder (a M
 import os
 import sys
 from collections.abc import Iterable
-from typing import Final, final
+from typing import Final
 
-from msgspec import Struct
+from metier.model.ground import Ground
 
 _REPOSITORIES: Final = frozenset({".git", ".hg", ".svn", ".gitconfig", ".gitmodules", ".husky", ".github"})
 _KEYS: Final = frozenset({".ssh", ".gnupg", ".aws", ".kube", ".docker", ".netrc", ".password-store", ".pki"})
@@ -69,22 +69,6 @@ _SYSTEM: Final = (
     *("/var/lib", "/var/spool"),
 )
 _MOST_FOLDERS: Final = 2_000
-
-
-@final
-class Ground(Struct, frozen=True, kw_only=True):
-    """Where this machine keeps what matters here."""
-
-    state: str = ""
-    """Metier's own folder."""
-    workspace: str = ""
-    """Made when something is granted in it."""
-    home: str = ""
-    """Of the operator."""
-    started_from: tuple[str, ...] = ()
-    """The folders in which the operator's programs are looked for."""
-    trusted_roots: tuple[str, ...] = ()
-    """The folders whose skills are trusted at first use."""
 
 
 def why_protected(path: str, ground: Ground, skill: tuple[str, str]) -> str:

@@ -14,12 +14,28 @@ from metier.model.text import one_line, visible
 
 _COMMANDS: Final = {
     "skills": ("metier.doors.cli.skills", "List, inspect, check, lint, write and trust skills."),
+    "trust": ("metier.doors.cli.level", "Show or change how far agents act by themselves."),
     "prompt": ("metier.doors.cli.prompt", "Print the text that tells a model which skills there are."),
     "tools": ("metier.doors.cli.call", "Print the tools a model can call, in a provider's shape."),
     "call": ("metier.doors.cli.call", "Call a tool through the whole gate."),
     "run": ("metier.doors.cli.run", "Run a file in the sandbox, and say what it tried to touch."),
-    "calls": ("metier.doors.cli.calls", "Print what a skill wrote into the log of a call."),
+    "explain": (
+        "metier.doors.cli.explain",
+        "Say what every layer of the gate thinks of a call that is not made.",
+    ),
+    "calls": (
+        "metier.doors.cli.calls",
+        "List and cancel running calls; print what a skill wrote into the log of one.",
+    ),
+    "stop": ("metier.doors.cli.stop", "End every running call and refuse all others."),
+    "resume": ("metier.doors.cli.stop", "Let things run again after `stop`."),
+    "approvals": ("metier.doors.cli.approvals", "See what waits for your word, and decide it."),
+    "grants": ("metier.doors.cli.grants", "List standing grants, and take them back."),
+    "principals": ("metier.doors.cli.principals", "Say who may ask for what, and take it back."),
+    "policy": ("metier.doors.cli.policy", "Check the operator's rules."),
     "audit": ("metier.doors.cli.audit", "Read and verify the record of what happened."),
+    "backup": ("metier.doors.cli.backup", "Copy the state while everything runs."),
+    "restore": ("metier.doors.cli.backup", "Put a backup in place where there is no state."),
     "doctor": ("metier.doors.cli.doctor", "Say what each sandbox can promise on this machine."),
     "completion": ("metier.doors.cli.completion", "Print the completion script for a shell."),
 }

@@ -8,21 +8,52 @@ import click
 import msgspec
 
 from metier.doors.cli import exits
+from metier.doors.cli.audit_erase import erase_command, retain_command
+from metier.doors.cli.audit_find import (
+    export_command,
+    record_line,
+    record_object,
+    search_command,
+    show_command,
+)
+from metier.doors.cli.audit_sign import (
+    check_command,
+    checkpoint_command,
+    checkpoint_in,
+    keys_for,
+    prove_command,
+    rotate_key_command,
+)
 from metier.doors.cli.opening import settings_of
 from metier.model.digest import Json
 from metier.model.text import one_line
 from metier.record.audit import AuditLog
 from metier.record.chain import Record
+from metier.record.checkpoint import Checkpoint, unvouched
 from metier.record.database import open_if_there
 from metier.record.private import require_private_state
-from metier.record.verify import verify, verify_nothing
+from metier.record.verify import Verification, verify, verify_nothing
 
 _MOST_DIGITS: Final = 18
 
 
 @click.group("audit")
 def audit_command() -> None:
-    """Read and verify the record of what happened."""
+    """Read, verify, sign and hand on the record of what happened."""
+
+
+for command in (
+    checkpoint_command,
+    prove_command,
+    check_command,
+    rotate_key_command,
+    search_command,
+    show_command,
+    export_command,
+    erase_command,
+    retain_command,
+):
+    audit_command.add_command(command)
 
 
 @audit_command.command("tail")
@@ -51,58 +82,89 @@ def tail_command(ctx: click.Context, lines: int, call_id: str | None, as_json: b
     if not records:
         click.echo("Nothing was recorded yet.", err=True)
     for record in records:
-        click.echo(_object(record, kept.get(record.seq, {})) if as_json else _line(record))
-
-
-def _object(record: Record, kept: dict[str, Json]) -> str:
-    import json
-
-    if not kept:
-        return msgspec.json.encode(record).decode("utf-8")
-    # Others wrote what was kept, so what is beyond ASCII is escaped: nothing in it can move a cursor.
-    return json.dumps({**msgspec.to_builtins(record), "kept": kept}, separators=(",", ":"))
-
-
-def _line(record: Record) -> str:
-    subject = " ".join(part for part in (record.tool, record.skill) if part)
-    reasons = f" ({'; '.join(record.reasons)})" if record.reasons else ""
-    code = f" {record.code}" if record.code else ""
-    return one_line(
-        f"{record.seq:>6} {record.at} {record.event}{code}: {subject} by {record.principal}{reasons}", 400
-    )
+        click.echo(record_object(record, kept.get(record.seq, {})) if as_json else record_line(record))
 
 
 @audit_command.command("verify")
+@click.option(
+    "--since",
+    "checkpoint",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+    help="A checkpoint kept elsewhere: the log must still begin with what was signed.",
+)
+@click.option(
+    "--key",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Public keys to check signatures with, instead of those in the state folder.",
+)
 @click.option(
     "--expect", metavar="COUNT:HASH", help="A head kept elsewhere, as printed by an earlier verify."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
-def verify_command(ctx: click.Context, expect: str | None, as_json: bool) -> None:
-    """Check that no record was changed, removed, swapped or cut off. Exit status 1 when one was."""
+def verify_command(
+    ctx: click.Context, checkpoint: str | None, key: str | None, expect: str | None, as_json: bool
+) -> None:
+    """Check that no record was changed, removed, swapped, cut off or rolled back. Exit status 1 when one was."""
     expected = None if expect is None else _head(expect)
-    path = settings_of(ctx).database
+    settings = settings_of(ctx)
+    known = keys_for(settings, key)
+    kept = None if checkpoint is None else checkpoint_in(checkpoint)
+    path = settings.database
     there = os.path.lexists(path)
     if there:
         require_private_state(path)
-        found = verify(path, expected=expected)
+    problem = "" if kept is None else unvouched(kept, known)
+    if problem:
+        found = Verification(
+            ok=False, records=0, head="00" * 32, problem=f"the checkpoint that was kept: {problem}"
+        )
+    elif there:
+        found = verify(path, expected=expected, kept=kept, trusted=known or None)
     else:
-        found = verify_nothing(path, expected=expected)
+        found = verify_nothing(path, expected=expected, kept=kept)
+    if found.ok and known and found.records and not any(each.key.name == found.origin for each in known):
+        notes = (*found.notes, "none of the keys here is for this log: is it the one you signed?")
+        found = msgspec.structs.replace(found, notes=notes)
+    if found.ok and not found.signed and any(each.key.name == found.origin for each in known):
+        notes = (
+            *found.notes,
+            "a key here has signed this log before, and now nothing in it is signed: was its end cut off?",
+        )
+        found = msgspec.structs.replace(found, notes=notes)
+    if found.ok and found.signed and not known:
+        notes = (
+            *found.notes,
+            "there is no public key here, so the log's own word was taken for its key; give --key",
+        )
+        found = msgspec.structs.replace(found, notes=notes)
     if as_json:
         click.echo(msgspec.json.encode(found).decode("utf-8"))
-    elif found.ok and not there:
-        click.echo("Nothing was recorded yet.", err=True)
-    elif found.ok:
-        click.echo(f"✓ {found.records} records, nothing changed. Head: {found.records}:{found.head}")
-        if found.open_intents:
-            click.echo(
-                f"! {len(found.open_intents)} calls began and have no outcome: {list(found.open_intents)}"
-            )
     else:
-        place = f"record {found.first_bad}" if found.first_bad is not None else "the record"
-        click.echo(f"✗ {place}: {one_line(found.problem)}", err=True)
+        _tell(found, kept, there=there)
     if not found.ok:
         ctx.exit(exits.PROBLEM)
+
+
+def _tell(found: Verification, kept: Checkpoint | None, *, there: bool) -> None:
+    if not found.ok:
+        place = f"record {found.first_bad}" if found.first_bad is not None else "the record"
+        click.echo(f"✗ {place}: {one_line(found.problem)}", err=True)
+        return
+    if not there:
+        click.echo("Nothing was recorded yet.", err=True)
+        return
+    click.echo(f"✓ {found.records} records, nothing changed. Head: {found.records}:{found.head}")
+    if kept is not None:
+        click.echo(f"✓ The first {kept.size} are those of the checkpoint of {kept.at}.")
+    if found.signed:
+        click.echo(f"  {found.signed} are signed, {found.records - found.signed} came since.")
+    for note in found.notes:
+        click.echo(f"! {note}")
+    if found.open_intents:
+        click.echo(f"! {len(found.open_intents)} calls began and have no outcome: {list(found.open_intents)}")
 
 
 def _head(text: str) -> tuple[int, str]:

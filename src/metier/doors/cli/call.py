@@ -6,6 +6,7 @@ from typing import get_args
 import anyio
 import click
 import msgspec
+from anyio import to_thread
 
 from metier.config.settings import Settings
 from metier.disclosure.read_skill import TOOL as READ_SKILL
@@ -16,7 +17,7 @@ from metier.doors.cli.reader import to_its_reader
 from metier.doors.cli.working import work
 from metier.model import strictjson
 from metier.model.digest import Json
-from metier.model.outcome import Completed, Failed, Outcome
+from metier.model.outcome import Completed, Failed, Outcome, Pending
 from metier.runtime import at_terminal
 
 
@@ -28,9 +29,21 @@ def _tools(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> lis
 @click.argument("tool", shell_complete=_tools)
 @click.argument("arguments", default="{}", metavar="[JSON]")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole outcome as one JSON object.")
+@click.option(
+    "--wait",
+    type=click.FloatRange(0, 86_400),
+    default=0.0,
+    metavar="SECONDS",
+    help="Wait so long for an approval given elsewhere.",
+)
+@click.option("--unattended", is_flag=True, help="Nobody is there to be asked.")
 @click.pass_context
-def call_command(ctx: click.Context, tool: str, arguments: str, as_json: bool) -> None:
+def call_command(
+    ctx: click.Context, tool: str, arguments: str, as_json: bool, wait: float, unattended: bool
+) -> None:
     """Call TOOL with the JSON object JSON (`-` reads it from standard input), as an agent would.
+
+    What needs an approval is asked here, if this is a terminal; else it waits: see `metier approvals`.
 
     Example: metier call read_skill '{"name": "writing-skills"}'
     """
@@ -40,7 +53,8 @@ def call_command(ctx: click.Context, tool: str, arguments: str, as_json: bool) -
         )
     except ValueError as error:
         raise click.UsageError(f"The arguments are not strict JSON: {error}.") from None
-    outcome = work(_call, settings_of(ctx), tool, given)
+    here = not unattended and not as_json and sys.stdin.isatty() and sys.stderr.isatty()
+    outcome = work(_call, settings_of(ctx), tool, given, wait, unattended, here)
     with to_its_reader():
         if as_json:
             click.echo(ended.ascii_json(outcome))
@@ -51,9 +65,20 @@ def call_command(ctx: click.Context, tool: str, arguments: str, as_json: bool) -
     ctx.exit(ended.STATUS[type(outcome)])
 
 
-async def _call(settings: Settings, tool: str, arguments: Json) -> Outcome:
+async def _call(
+    settings: Settings, tool: str, arguments: Json, wait: float, unattended: bool, here: bool
+) -> Outcome:
     async with at_terminal(settings) as runtime:
-        return await runtime.call(tool, arguments)
+        outcome = await runtime.call(tool, arguments, unattended=unattended)
+        if not isinstance(outcome, Pending):
+            return outcome
+        if here:
+            from metier.doors.cli.approver import ask_here
+
+            answer = await to_thread.run_sync(ask_here, settings, outcome.approval_id, abandon_on_cancel=True)
+            if answer != "later":
+                return await runtime.wait_for(outcome, 0.0)
+        return await runtime.wait_for(outcome, wait) if wait else outcome
 
 
 @click.command("tools")

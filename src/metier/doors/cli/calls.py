@@ -37,6 +37,54 @@ def log_command(ctx: click.Context, call_id: str, as_json: bool) -> None:
         click.echo("The last line was cut off while it was written, and is left out.", err=True)
 
 
+@calls_command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@click.pass_context
+def list_command(ctx: click.Context, as_json: bool) -> None:
+    """Print the calls under way, and those that were cut off."""
+    from metier.record.calls import calls_under_way
+    from metier.record.database import open_if_there
+
+    database = open_if_there(settings_of(ctx).database)
+    found = []
+    if database is not None:
+        with database:
+            found = calls_under_way(database)
+    for each in found:
+        if as_json:
+            click.echo(json.dumps(msgspec.to_builtins(each)))
+            continue
+        state = f"process {each.process}" if each.process is not None else "cut off: its process is gone"
+        ending = f", being ended for {each.cancelled_by}" if each.cancelled_by else ""
+        subject = " ".join(part for part in (each.tool, each.skill) if part)
+        click.echo(
+            one_line(f"{each.call_id} {each.began_at} {subject} by {each.principal} ({state}{ending})", 400)
+        )
+    if not found and not as_json:
+        click.echo("Nothing is running.", err=True)
+
+
+@calls_command.command("cancel")
+@click.argument("call_id", metavar="ID")
+@click.pass_context
+def cancel_command(ctx: click.Context, call_id: str) -> None:
+    """End the call ID, whichever process runs it."""
+    from metier.catalog.here import owner
+    from metier.record.calls import calls_under_way, cancel
+    from metier.record.database import Database
+
+    with Database.open(settings_of(ctx).database) as database:
+        found = next((each for each in calls_under_way(database) if each.call_id == call_id), None)
+        if found is None or not cancel(database, call_id, by=owner()):
+            raise click.UsageError(
+                f"No call {one_line(call_id, 80)!r} is running. `metier calls list` shows those that are."
+            )
+    if found.process is None:
+        click.echo(f"{one_line(call_id, 80)} was cut off before: its process is gone.")
+    else:
+        click.echo(f"✓ {one_line(call_id, 80)} is being ended.")
+
+
 def _shown(line: Line) -> str:
     match line.entry:
         case {"level": str(level), "message": str(message), **more} if set(more) <= {"meta"}:

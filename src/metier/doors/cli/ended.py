@@ -45,6 +45,8 @@ def show(outcome: Outcome) -> None:
             click.echo(visible(text))
         case Completed(value=value):
             click.echo(visible(msgspec.json.format(msgspec.json.encode(value), indent=1).decode("utf-8")))
+        case Refused(code="confirmation_required", prompt=prompt):
+            click.echo(f"The caller has to be asked first; nothing ran.\n  {visible(prompt)}", err=True)
         case Refused(code=code, reasons=reasons, remedy=remedy):
             said = "\n".join(f"  {visible(reason)}" for reason in reasons)
             click.echo(
@@ -54,7 +56,10 @@ def show(outcome: Outcome) -> None:
         case Failed(code=code, message=message):
             click.echo(f"Failed ({code}): {visible(message)}", err=True)
         case Pending(approval_id=approval, reasons=reasons):
-            click.echo(f"Waiting for approval {approval}: {visible('; '.join(reasons))}", err=True)
+            click.echo(f"Waiting for approval {approval}; nothing ran yet.", err=True)
+            for reason in reasons:
+                click.echo(f"  {visible(reason)}", err=True)
+            click.echo(f"  → metier approvals show {approval}, then approve or deny it", err=True)
 
 
 def ascii_json(outcome: Outcome) -> str:

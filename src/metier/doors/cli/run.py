@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from typing import Final, Literal, TypeAlias, cast
 
 import click
@@ -105,7 +106,10 @@ def run_command(
         cwd=os.getcwd(),
     )
     _warn(permissions)
-    outcome = work(run_own, settings, wanted)
+    ask = None
+    if not as_json and sys.stdin.isatty() and sys.stderr.isatty():
+        from metier.doors.cli.approver import ask_here as ask
+    outcome = work(run_own, settings, wanted, ask)
     with to_its_reader():
         if as_json:
             click.echo(ended.ascii_json(outcome))

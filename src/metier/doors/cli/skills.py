@@ -14,7 +14,8 @@ _COMMANDS: Final = {
     "new": ("metier.doors.cli.new", "Write a new skill that works."),
     "trust": ("metier.doors.cli.trust", "Look at a skill and trust it as it is now."),
     "untrust": ("metier.doors.cli.trust", "Take back the trust in a skill."),
-    "enable": ("metier.doors.cli.enable", "Lift what a violation disabled."),
+    "enable": ("metier.doors.cli.enable", "Let a skill be used again that was disabled."),
+    "disable": ("metier.doors.cli.enable", "Let a skill be used no more, at once and everywhere."),
 }
 
 

@@ -8,6 +8,7 @@ from metier.catalog.bundle import BundleStore
 from metier.catalog.catalog import Listed
 from metier.catalog.here import owner, trusts_here
 from metier.catalog.hold import bind, declared_by
+from metier.catalog.standing import same_bytes
 from metier.config.settings import Settings
 from metier.doors.cli import exits, words
 from metier.doors.cli.opening import catalog_of, complete_skill, named
@@ -77,6 +78,10 @@ def _trust(each: Listed, settings: Settings, *, ask: bool, quiet: bool) -> str:
         return str(error)
     if declared is None or declared.name != each.name:
         return "it changed while you looked at it; look again"
+    trusts = trusts_here(settings)
+    other = trusts.disabled_bytes.get(made.digest, each.name)
+    if other != each.name:
+        return same_bytes(other, trusts)
     if not quiet:
         _show(each, declared, compare(declared, made, settings))
     if ask and not click.confirm("    Trust exactly this?", default=False):

@@ -1,0 +1,79 @@
+"""`metier audit erase | retain`: making what was kept beside records unreadable, for good. The records stay."""
+
+from datetime import UTC, datetime, timedelta
+
+import click
+
+from metier.catalog.here import owner
+from metier.doors.cli.opening import settings_of
+from metier.model.text import one_line
+from metier.record.database import Database
+from metier.record.erasure import calls_of, erase, erase_call, older_than
+
+
+@click.command("erase")
+@click.argument("seqs", metavar="[SEQ]...", nargs=-1, type=click.IntRange(1, 2**63 - 1))
+@click.option("--call", "call_id", metavar="ID", help="Everything that was kept of this call, its log too.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_context
+def erase_command(ctx: click.Context, seqs: tuple[int, ...], call_id: str | None, yes: bool) -> None:
+    """Erase arguments, results and whatever else was kept with records SEQ, or with a call. Nobody can bring it back."""
+    if bool(seqs) == bool(call_id):
+        raise click.UsageError("Give either numbers of records, or --call.")
+    settings = settings_of(ctx)
+    what = f"the call {one_line(call_id, 80)}" if call_id else f"record {', '.join(map(str, seqs))}"
+    if not yes:
+        click.confirm(f"Erase what was kept of {what}, for good?", abort=True, err=True)
+    with Database.open(settings.database, create=False) as database:
+        if call_id:
+            done = erase_call(database, call_id, by=owner())
+            done += _erase_log(settings.home, call_id)
+        else:
+            done = _erase_logs(settings.home, calls_of(database, seqs))
+            done += erase(database, seqs, by=owner())
+    if done:
+        click.echo(f"✓ Erased what was kept of {what}. The records stay, and the chain still verifies.")
+    else:
+        click.echo(f"Nothing was left to erase of {what}.")
+
+
+@click.command("retain")
+@click.option("--days", type=click.IntRange(1, 36_500), help="Instead of `[audit] keep_days`.")
+@click.option("--dry-run", is_flag=True, help="Only say how many it would be.")
+@click.pass_context
+def retain_command(ctx: click.Context, days: int | None, dry_run: bool) -> None:
+    """Erase what was kept with records older than `[audit] keep_days`. Run it daily; it never runs by itself."""
+    settings = settings_of(ctx)
+    days = days if days is not None else settings.audit.keep_days
+    if days is None:
+        raise click.UsageError(
+            "Say how long payloads are kept: `[audit] keep_days` in metier.toml, or --days."
+        )
+    before = (datetime.now(UTC) - timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    with Database.open(settings.database, create=False) as database:
+        seqs = older_than(database, before)
+        if not dry_run:  # logs first: of what is erased already nobody could say any more whose it was
+            _erase_logs(settings.home, calls_of(database, seqs))
+        done = len(seqs) if dry_run else erase(database, seqs, by=owner())
+    said = "would be erased" if dry_run else "were erased"
+    click.echo(f"✓ The payloads of {done} records from before {before[:16].replace('T', ' ')} UTC {said}.")
+
+
+def _erase_logs(home: str, calls: frozenset[str]) -> int:
+    """What skills wrote into the logs of these calls; gives how many had one."""
+    return sum(_erase_log(home, call_id) for call_id in calls)
+
+
+def _erase_log(home: str, call_id: str) -> int:
+    """What the skill wrote into the log of the call; 1 when there was something."""
+    import os
+
+    from metier.host.call_log import good_id
+
+    if not good_id(call_id):
+        return 0  # no call of that name can have a log
+    try:
+        os.unlink(os.path.join(home, "calls", f"{call_id}.jsonl"))
+    except OSError:
+        return 0
+    return 1

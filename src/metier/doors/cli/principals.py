@@ -1,0 +1,114 @@
+"""`metier principals`: who may ask for what. Whoever sits at the terminal is the owner."""
+
+from typing import cast
+
+import click
+
+from metier.catalog.here import owner
+from metier.doors.cli import exits
+from metier.doors.cli.opening import settings_of
+from metier.model.role import ROLES, Kind, Registered
+from metier.model.text import one_line
+from metier.record.database import Database, open_if_there
+from metier.record.principals import BUILT_IN_AGENTS, add_principal, registered_in, revoke_principal
+
+
+@click.group("principals")
+def principals_command() -> None:
+    """Register people and agents, list them, and revoke them."""
+
+
+@principals_command.command("add")
+@click.argument("id", metavar="ID")
+@click.option(
+    "--role", "roles", multiple=True, type=click.Choice(list(ROLES)),
+    help="May be repeated. An agent is an agent unless it is said; of a human it must be said.",
+)  # fmt: skip
+@click.option(
+    "--for", "behalf", metavar="HUMAN", help="On whose behalf an agent acts; on yours unless it is said."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def add_command(
+    ctx: click.Context, id: str, roles: tuple[str, ...], behalf: str | None, as_json: bool
+) -> None:
+    """Register ID, which is human:NAME or agent:NAME. It is recorded.
+
+    An agent never has more than the human it acts for.
+    """
+    kind = id.partition(":")[0]
+    agent = kind == "agent"
+    new = Registered(
+        id=id,
+        kind=cast("Kind", kind),
+        on_behalf_of=behalf if behalf is not None else owner() if agent else "",
+        roles=frozenset(roles or (["agent"] if agent else [])),
+    )
+    with Database.open(settings_of(ctx).database) as database:
+        problem = add_principal(database, new, by=owner(), owner=owner())
+    behalf = f", for {new.on_behalf_of}" if new.on_behalf_of else ""
+    _answer(ctx, id, problem, f"is registered: {', '.join(sorted(new.roles))}{behalf}.", as_json=as_json)
+
+
+@principals_command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
+@click.pass_context
+def list_command(ctx: click.Context, as_json: bool) -> None:
+    """Print everybody who is registered, and who needs no entry."""
+    listed = _everybody(settings_of(ctx).database)
+    if as_json:
+        import json
+
+        rows = [
+            {
+                "id": each.id,
+                "kind": each.kind,
+                "roles": sorted(each.roles),
+                "on_behalf_of": each.on_behalf_of,
+                "revoked": each.revoked,
+            }
+            for each in listed
+        ]
+        click.echo(json.dumps(rows, ensure_ascii=False))
+        return
+    for each in listed:
+        said = "revoked" if each.revoked else ", ".join(sorted(each.roles))
+        behalf = f"  for {one_line(each.on_behalf_of, 80)}" if each.on_behalf_of else ""
+        click.echo(f"{one_line(each.id, 80):28} {one_line(said)}{behalf}")
+
+
+@principals_command.command("revoke")
+@click.argument("id", metavar="ID")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def revoke_command(ctx: click.Context, id: str, as_json: bool) -> None:
+    """Let ID do nothing any more, at once, nor any agent that acts for it. It is recorded."""
+    with Database.open(settings_of(ctx).database) as database:
+        problem = revoke_principal(database, id, by=owner(), owner=owner())
+    _answer(ctx, id, problem, "is revoked.", as_json=as_json)
+
+
+def _everybody(path: str) -> list[Registered]:
+    """The table's entries, and those that are so without one. Looking makes no state."""
+    me = owner()
+    everybody = {me: Registered(id=me, kind="human", roles=frozenset({"owner"}))}
+    for id in sorted(BUILT_IN_AGENTS):
+        everybody[id] = Registered(id=id, kind="agent", on_behalf_of=me, roles=frozenset({"agent"}))
+    database = open_if_there(path)
+    if database is not None:
+        with database, database.reading() as connection:
+            everybody |= {each.id: each for _, each in sorted(registered_in(connection).items())}
+    return list(everybody.values())
+
+
+def _answer(ctx: click.Context, id: str, problem: str, done: str, *, as_json: bool) -> None:
+    if as_json:
+        import json
+
+        click.echo(json.dumps({"id": id, "problem": problem}))
+    elif problem:
+        click.echo(f"✗ {one_line(problem)}", err=True)
+    else:
+        click.echo(f"✓ {one_line(id, 80)} {one_line(done)}")
+    if problem:
+        ctx.exit(exits.PROBLEM)

@@ -1,0 +1,53 @@
+"""The caller's own word before an act (Amber). It never stands in for an approval.
+
+Where the door knows turns, `confirmed: true` counts only after Metier itself asked for these same arguments in this
+conversation, and the caller's turn came since. Where it does not, the word is taken as asserted.
+"""
+
+from metier.gate.situation import Situation
+from metier.model.call import Surroundings, ValidCall
+from metier.model.digest import canonical, digest_bytes
+from metier.model.outcome import Refused
+
+
+def unconfirmed(valid: ValidCall, situation: Situation) -> Refused | None:
+    """Why the caller's word is not there, with what to ask him; None when it is, or none is needed."""
+    if valid.confirmed is None:
+        return None
+    turn = valid.call.surroundings.turn
+    if valid.confirmed:
+        # What was approved has been confirmed before it was asked, and is the same act.
+        if turn is None or valid.call.approval is not None:
+            return None
+        if situation.asked_in is not None and situation.asked_in < turn:
+            return None
+        reason = (
+            "the caller has not had his turn since he was asked"
+            if situation.asked_in is not None
+            else "the caller was not asked for exactly this yet"
+        )
+    else:
+        reason = "the caller has to confirm it first"
+    prompt = valid.tool.confirmation or f"Shall I go ahead with {valid.tool.name}?"
+    return Refused(
+        call_id=valid.call.id,
+        code="confirmation_required",
+        reasons=(reason,),
+        remedy="Ask the caller, then call again with the same arguments and confirmed: true",
+        prompt=prompt,
+    )
+
+
+def question(valid: ValidCall) -> tuple[str, str, int] | None:
+    """Conversation, act and turn of a question to the caller; None where the door knows no turns."""
+    around = valid.call.surroundings
+    if valid.confirmed is None or around.turn is None:
+        return None
+    act = digest_bytes(canonical([valid.tool.name, valid.arguments]))
+    return conversation(valid.call.principal.id, around), act, around.turn
+
+
+def conversation(principal: str, around: Surroundings) -> str:
+    """Which conversation a call belongs to; parts cannot run into each other."""
+    parts = (principal, around.channel, around.session, around.call_id)
+    return canonical([part or "" for part in parts]).decode()

@@ -1,0 +1,99 @@
+"""A call that does not go on by itself: somebody is asked for his word, the caller or an approver, or it is refused."""
+
+import secrets
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+from anyio import to_thread
+
+from metier.gate.approve import Asked
+from metier.gate.around import around
+from metier.gate.confirmation import question
+from metier.gate.fingerprint import fingerprint
+from metier.gate.shown import shown
+from metier.gate.situation import Situation
+from metier.model.call import AuthorizedCall
+from metier.model.outcome import Pending, Refused
+from metier.record import confirmations
+from metier.record.approvals import NewApproval, queue_problem, take_queue
+from metier.record.recorder import Recorder
+
+if TYPE_CHECKING:
+    import sqlite3
+
+
+async def ask(
+    answer: Asked | Refused, authorized: AuthorizedCall, situation: Situation, recorder: Recorder
+) -> Pending | Refused:
+    """Ask whoever has to be asked, on the record. Nothing waits: what was asked is taken up when it is answered."""
+    valid = authorized.valid
+    if isinstance(answer, Refused):
+        asked = question(valid) if answer.code == "confirmation_required" else None
+        also = None
+        if asked is not None:
+            conversation, act, turn = asked
+            also = partial(
+                confirmations.ask, conversation=conversation, act=act, turn=turn, now=situation.now.wall
+            )
+        return await recorder.refused(valid.call, answer, valid=valid, authorized=authorized, also=also)
+    found = await to_thread.run_sync(
+        around, valid, situation.programs, situation.environ, abandon_on_cancel=True
+    )
+    if isinstance(found, str):
+        return await _unaskable(found, authorized, recorder)
+    seen = shown(
+        authorized, cwd=answer.cwd, programs=str(found["programs"]), behind=situation.standing.behind
+    )
+    if isinstance(seen, str):
+        return await _unaskable(seen, authorized, recorder)
+    key = secrets.token_bytes(32)
+    seconds = situation.approvals.expires_minutes * 60.0
+    made = NewApproval(
+        id=f"apr_{secrets.token_hex(12)}",
+        call=valid.call,
+        shown=seen,
+        key=key,
+        fingerprint=fingerprint(authorized, cwd=answer.cwd, key=key, around=found),
+        now=situation.now,
+        seconds=seconds,
+    )
+    pending = Pending(
+        call_id=valid.call.id,
+        approval_id=made.id,
+        reasons=authorized.verdict.reasons,
+        expires_at=datetime.fromtimestamp(situation.now.wall + seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
+
+    asked = question(valid) if valid.confirmed else None
+    answered = asked[:2] if asked is not None else None
+
+    def problem(connection: "sqlite3.Connection") -> Refused | None:
+        if answered is not None and (used := confirmations.answer_problem(connection, *answered)) is not None:
+            return Refused(call_id=valid.call.id, code=used.code, reasons=(used.reason,))
+        why = queue_problem(connection, valid.call.principal.id, situation.approvals.pending_per_principal)
+        if not why:
+            return None
+        remedy = "Have the waiting ones decided first: `metier approvals list`"
+        return Refused(call_id=valid.call.id, code="too_many_pending", reasons=(why,), remedy=remedy)
+
+    def queue(connection: "sqlite3.Connection", seq: int) -> None:
+        take_queue(connection, made, seq)
+        if answered is not None:  # the caller's word was for this one act
+            confirmations.take_answer(connection, *answered)
+
+    return await recorder.asked(
+        authorized,
+        pending,
+        grant=made.record_digest,
+        problem=problem,
+        queue=queue,
+    )
+
+
+async def _unaskable(why: str, authorized: AuthorizedCall, recorder: Recorder) -> Refused:
+    """Nobody can say yes to what cannot be shown, or not be told from something else."""
+    valid = authorized.valid
+    remedy = "Call with arguments that somebody can be asked about"
+    refused = Refused(call_id=valid.call.id, code="invalid_arguments", reasons=(why,), remedy=remedy)
+    return await recorder.refused(valid.call, refused, valid=valid, authorized=authorized)

@@ -1,0 +1,42 @@
+"""Programs that are whatever one tells them to be: shells, interpreters, and those made to start another program.
+
+To grant one of these is to grant code that nobody has read, so the operator must have named it as such. It is a first
+word only: the walls of the sandbox are what holds. Of the many other programs that can be brought to start another one
+(`git`, `find`, `tar`, `make`, editors, package managers) none is here, for that is not what they are granted for; what
+they are told is looked at where they are run.
+"""
+
+import re
+from typing import Final
+
+_SHELLS: Final = """
+    sh bash rbash dash ash zsh rzsh fish ksh rksh mksh lksh pdksh oksh loksh yash posh csh tcsh bsh
+    elvish nu xonsh oil osh ysh pwsh powershell cmd busybox toybox sash
+"""
+_INTERPRETERS: Final = """
+    python pythonw pypy ipython bpython jython micropython graalpy perl ruby irb jruby truffleruby mruby
+    node nodejs deno bun qjs quickjs d8 jsc mujs tsx ts-node php php-cgi phpdbg hhvm lua luajit luau texlua
+    awk gawk mawk nawk original-awk igawk tclsh jimsh wish expect guile racket scheme chez gosh csi sbcl clisp ecl
+    clojure clj bb janet ghci runghc runhaskell ocaml r rscript julia octave octave-cli erl escript elixir iex
+    java jshell groovy scala kotlin dotnet csharp fsi osascript gdb lldb m4
+"""
+_LAUNCHERS: Final = """
+    env xargs parallel rush nohup setsid timeout nice ionice chrt taskset stdbuf unbuffer time watch entr strace ltrace
+    perf flock chroot unshare nsenter bwrap firejail systemd-run systemd-nspawn start-stop-daemon run-parts at batch
+    crontab script screen tmux dtach ssh rsh mosh sshpass sudo sudoedit su doas pkexec runuser setpriv capsh gosu
+    su-exec docker podman nerdctl kubectl lxc-attach npx bunx uvx pipx setarch linux32 linux64 proot fakeroot
+    fakechroot dbus-run-session xvfb-run socat ld.so ld-linux.so ld-linux-x86-64.so ld-linux-aarch64.so ld-musl
+"""
+NAMES: Final = frozenset(f"{_SHELLS} {_INTERPRETERS} {_LAUNCHERS}".split())
+_VERSION: Final = re.compile(
+    r"(?:[-_.]?\d[\w.+-]*)?(?:[-_.](?:static|dbg|debug|minimal|tiny|full|nox|x86_64[\w.-]*))?(?:\.exe)?"
+)
+
+
+def is_interpreter(program: str) -> bool:
+    """Whether a program of this name is one of them, whatever its folder, version or letter case."""
+    name = program.replace("\\", "/").rstrip("/").rpartition("/")[2].strip().casefold()
+    if name in NAMES:
+        return True
+    # Any of them may be followed by a version, but for those so short that another program is meant.
+    return any(name[:end] in NAMES and _VERSION.fullmatch(name, end) for end in range(3, len(name)))

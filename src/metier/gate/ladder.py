@@ -1,0 +1,61 @@
+"""The trust ladder: what an agent, a skill or a trigger may do by itself at the level the operator chose.
+
+| level | there is | runs by itself |
+|---|---|---|
+| `observe` | what asks for no more | nothing |
+| `suggest` | that, and what is of low or medium risk and asks for `supervised_auto` | nothing |
+| `supervised_auto` | what asks for no more | low risk |
+| `bounded_auto`, `adaptive_auto` | everything | low and medium risk |
+
+What says of itself that it always asks is asked at every level. Humans are bound by their roles instead.
+"""
+
+from functools import cache
+from typing import Final
+
+from metier.gate.situation import Situation
+from metier.model.call import ValidCall
+from metier.model.skill import Tool
+from metier.model.trust_level import TrustLevel, reaches
+from metier.model.verdict import Verdict
+
+_HUMAN: Final = Verdict.abstain("humans are bound by their roles, not by the trust level")
+_NO_ACT: Final = Verdict.abstain("reading a trusted skill is no act")
+
+
+def ladder(valid: ValidCall, situation: Situation) -> Verdict:
+    """Whether this call may be made at the level there is, and whether somebody has to be asked."""
+    if valid.call.principal.kind == "human":
+        return _HUMAN
+    tool = valid.tool
+    if is_disclosure(tool):
+        return _NO_ACT
+    level = situation.level
+    if not _offered(tool, level):
+        return Verdict.deny(
+            f"{tool.name!r} (risk {tool.risk}) asks for trust level {tool.minimum_trust!r}, and the level is {level!r}"
+        )
+    if tool.approval == "always":
+        return Verdict.ask(f"{tool.name!r} asks every time")
+    if level in ("observe", "suggest"):
+        return Verdict.ask(f"at trust level {level!r} everything is asked")
+    if tool.risk == "low" or (tool.risk == "medium" and level != "supervised_auto"):
+        return _by_itself(tool.risk, level)
+    return Verdict.ask(f"{tool.risk} risk is asked at trust level {level!r}")
+
+
+@cache
+def _by_itself(risk: str, level: TrustLevel) -> Verdict:
+    return Verdict.allow(f"{risk} risk runs by itself at trust level {level!r}")
+
+
+def is_disclosure(tool: Tool) -> bool:
+    """Whether all it does is to show what the operator already vouched for."""
+    return tool.effect == "read" and bool(tool.subject) and tool.risk == "low"
+
+
+def _offered(tool: Tool, level: TrustLevel) -> bool:
+    if reaches(level, tool.minimum_trust):
+        return True
+    # To be suggested, it need not yet be allowed to run by itself.
+    return level == "suggest" and tool.minimum_trust == "supervised_auto" and tool.risk in ("low", "medium")

@@ -1,0 +1,115 @@
+"""What a principal may do today: read by its id from what is registered now, never from what a call carries.
+
+| id | what it has |
+|---|---|
+| the owner's | the role owner |
+| `agent:cli`, `agent:library` | the role agent, on the owner's behalf, until revoked |
+| `skill:NAME`, `trigger:NAME` | the role agent, on behalf of whoever it works for |
+| any other | what it was registered with; unregistered or revoked, nothing |
+
+Whoever acts on another's behalf has at most what that other has, so somebody who is revoked takes his agents with him.
+Roles that are for people give nothing to anybody else.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from metier.model.call import Principal
+from metier.model.role import APPROVE, EXECUTE, Kind, Registered, Standing, rights_of
+from metier.record.principals import AGENT_ROLES, BUILT_IN_AGENTS, id_problem
+
+_DEEPEST: Final = 8
+"""How many may stand one behind the other: as deep as calls may be made inside of calls."""
+
+
+def standing(principal: Principal, principals: Mapping[str, Registered], owner: str) -> Standing:
+    """What `principal` may do today. Its own roles and capabilities are not looked at."""
+    return _standing(principal.id, principal.kind, principal.on_behalf_of or "", principals, owner, _DEEPEST)
+
+
+def approver_problem(kind: Kind, decider: Standing, right: str) -> str:
+    """Why somebody may not decide about a call that needs `right`; empty when he may.
+
+    To let an agent do what agents do, the right to approve is enough. What takes a right beyond that, only somebody
+    who has it himself can approve.
+    """
+    if kind != "human":
+        return f"only a human approves, and this is a principal of the kind {kind}"
+    if decider.problem:
+        return decider.problem
+    if APPROVE not in decider.rights:
+        return (
+            f"approving takes the right {APPROVE!r}, which comes with the roles owner, operator and approver"
+        )
+    if right != EXECUTE and right not in decider.rights:
+        return f"it takes the right {right!r}, and nobody approves what he may not do himself"
+    return ""
+
+
+def rebuilt(id: str, on_behalf_of: str, principals: Mapping[str, Registered], owner: str) -> Principal | str:
+    """The principal of this id as it is today, for a call that was stored; or why there is none."""
+    known = _known(id, on_behalf_of, principals, owner)
+    if isinstance(known, str):
+        return known
+    problem = standing(
+        Principal(id=id, kind=known.kind, on_behalf_of=on_behalf_of or None), principals, owner
+    ).problem
+    return problem or Principal(
+        id=id, kind=known.kind, on_behalf_of=known.on_behalf_of or None, roles=known.roles
+    )
+
+
+def _standing(
+    id: str, kind: str, behalf: str, principals: Mapping[str, Registered], owner: str, depth: int
+) -> Standing:
+    known = _known(id, behalf, principals, owner)
+    if isinstance(known, str):
+        return Standing(problem=known)
+    if kind != known.kind:
+        return Standing(problem=f"{id!r} is of the kind {known.kind}, and came as a {kind}")
+    if behalf and behalf != known.on_behalf_of:
+        return Standing(problem=f"{id!r} does not act on behalf of {behalf[:80]!r}")
+    rights = rights_of(known.roles if known.kind == "human" else known.roles & AGENT_ROLES)
+    behind: tuple[str, ...] = ()
+    if known.on_behalf_of:
+        other = _behind(known, principals, owner, depth)
+        if other.problem:
+            return Standing(problem=f"{id!r} acts on behalf of another: {other.problem}")
+        rights &= other.rights
+        behind = (known.on_behalf_of, *other.behind)
+    return (
+        Standing(rights=rights, behind=behind)
+        if rights
+        else Standing(problem=f"{id!r} has no role that gives a right")
+    )
+
+
+def _behind(known: Registered, principals: Mapping[str, Registered], owner: str, depth: int) -> Standing:
+    """Of the one it acts for, whom nobody's word but the table's describes."""
+    if not depth:
+        return Standing(problem="too many act on each other's behalf")
+    id = known.on_behalf_of
+    kind = id.partition(":")[0]
+    return _standing(id, kind, "", principals, owner, depth - 1)
+
+
+def _known(id: str, behalf: str, principals: Mapping[str, Registered], owner: str) -> Registered | str:
+    """The one of this id, or why there is nobody."""
+    found = principals.get(id)
+    if found is not None and found.revoked:
+        return f"{id!r} was revoked; whoever manages principals can add it again"
+    if id == owner:
+        return Registered(id=id, kind="human", roles=frozenset({"owner"}))
+    kind, _, name = id.partition(":")
+    if kind == "skill" or kind == "trigger":
+        if not name or not name.isprintable() or set(name) & set("*? ") or not behalf:
+            return f"{id[:80]!r} is no {kind}, or works for nobody"
+        return Registered(id=id, kind=kind, on_behalf_of=behalf, roles=frozenset({"agent"}))
+    if found is not None:
+        return found
+    if id in BUILT_IN_AGENTS:
+        return Registered(id=id, kind="agent", on_behalf_of=owner, roles=frozenset({"agent"}))
+    problem = id_problem(id, kind)
+    return f"{id[:80]!r} is not registered" + (
+        f" and never could be: {problem}" if problem else "; `metier principals add` registers it"
+    )

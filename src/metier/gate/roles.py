@@ -1,0 +1,40 @@
+"""Roles: whoever asks needs the right that the tool asks for. Nobody has a right that no role of his gives."""
+
+from typing import Final
+
+from metier.gate.situation import Situation
+from metier.model.call import ValidCall
+from metier.model.role import EXECUTE, ROLES, TRUST
+from metier.model.skill import Tool
+from metier.model.verdict import Verdict
+
+OPERATORS_RIGHT: Final = TRUST
+"""What an operators' tool asks for that names no right of its own: to run skills is everybody's."""
+_OWNER: Final = Verdict.allow("the owner does it himself")
+_ENTITLED: Final = Verdict.abstain(f"has the right {EXECUTE!r}")
+
+
+def roles(valid: ValidCall, situation: Situation) -> Verdict:
+    """Whether the principal has the right that this tool needs. A human who has it needs nobody else's word."""
+    principal, standing, right = valid.call.principal, situation.standing, needed(valid.tool)
+    if standing.problem:
+        return Verdict.deny(standing.problem)
+    if right not in standing.rights:
+        return Verdict.deny(f"{principal.id!r} lacks the right {right!r}; {_givers(right)}")
+    if principal.kind == "human" and ROLES["owner"] <= standing.rights:
+        return _OWNER
+    if principal.kind == "human":
+        return Verdict.allow(f"a human who has the right {right!r}")
+    return _ENTITLED if right == EXECUTE else Verdict.abstain(f"has the right {right!r}")
+
+
+def needed(tool: Tool) -> str:
+    """The right that calling `tool` takes."""
+    return OPERATORS_RIGHT if tool.audience == "operator" and tool.permission == EXECUTE else tool.permission
+
+
+def _givers(right: str) -> str:
+    having = [role for role, rights in ROLES.items() if right in rights]
+    if not having:
+        return "no role gives it, so nobody has it"
+    return f"it comes with the role {' or '.join(having)}, which who manages principals can give"

@@ -1,0 +1,113 @@
+"""Somebody's word for one exact act, and standing grants for acts like it."""
+
+from typing import Literal, TypeAlias, final
+
+from msgspec import Struct
+
+from metier.model.digest import Json
+from metier.model.role import Kind
+
+State: TypeAlias = Literal["pending", "approved", "denied", "expired", "spent", "void"]
+Scope: TypeAlias = Literal["once", "session", "always"]
+
+
+@final
+class Shown(Struct, frozen=True, kw_only=True):
+    """What an approver is shown. Nothing is cut; whoever prints it makes every character visible."""
+
+    tool: str
+    description: str
+    principal: str
+    kind: Kind
+    on_behalf_of: str = ""
+    behind: tuple[str, ...] = ()
+    """Everybody on whose behalf it is asked, one behind the other."""
+    skill: str = ""
+    version: str = ""
+    skill_digest: str = ""
+    arguments: dict[str, Json]
+    """As validated: exactly what will run."""
+    permissions: dict[str, list[str]]
+    cwd: str = ""
+    place: str = ""
+    """What the working directory is: real path, device and inode."""
+    right: str = "skills:execute"
+    """The right a principal needs to call it."""
+    definition: str = ""
+    """Digest of the tool with all its fields."""
+    programs: str = ""
+    """Digest of the files its programs are."""
+    effect: str
+    risk: str
+    cost: str
+    always_asks: bool = False
+    """The tool says of itself that it asks every time."""
+    skill_says: str = ""
+    """The skill's own words for it. Not ours, and marked as such wherever they are shown."""
+    reasons: tuple[str, ...]
+    """Why it is asked."""
+    session: str = ""
+    channel: str = ""
+    parent: str = ""
+
+
+@final
+class Approval(Struct, frozen=True, kw_only=True):
+    """One request for somebody's word, as it stands."""
+
+    id: str
+    call_id: str
+    principal: str
+    on_behalf_of: str = ""
+    session: str = ""
+    state: State
+    asked_at: str
+    expires_at: float
+    """Unix seconds."""
+    decided_at: str = ""
+    decided_by: str = ""
+    scope: str = ""
+    word: str = ""
+    """For the model, with a denial."""
+    waited_for: bool = False
+    """Whether the caller is waiting right now, and will run it himself."""
+    fingerprint: str = ""
+    """Of the exact act, under a key that ends with the request."""
+    shown: Shown | None = None
+    """None once it is over: the record has what may be kept."""
+
+
+@final
+class StandingGrant(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An answer given in advance. Empty means no such limit; what it does not fit is asked as ever."""
+
+    id: str
+    tool: str
+    principal: str
+    on_behalf_of: str = ""
+    definition: str = ""
+    """Digest of the tool with all its fields: another description is another tool."""
+    skill: str = ""
+    skill_digest: str = ""
+    """Other bytes of the skill are another matter. Empty only for tools of no skill."""
+    arguments: str = ""
+    """Keyed digest of the exact arguments; empty when any will do."""
+    key: str = ""
+    """What `arguments` is keyed with, as hex."""
+    permissions: dict[str, list[str]] = {}
+    """The most a call may need."""
+    cwd: str = ""
+    """Real path, device and inode; empty when any will do."""
+    programs: str = ""
+    """Digest of the files its programs are; empty for what uses none."""
+    session: str = ""
+    risk: Literal["low", "medium", "high"] = "medium"
+    """The highest risk it answers for: high only where it was named."""
+    names_tool: bool = False
+    """A human saw that this tool asks every time, and gave it all the same."""
+    expires_at: float | None = None
+    given_by: str = ""
+    given_at: str = ""
+    approval: str = ""
+    """The request it was given with."""
+    uses_left: int | None = None

@@ -1,0 +1,237 @@
+"""A copy of the state while others use it, and the way back from one.
+
+A backup is one database file of one moment, found whole before it is given its name. What comes back from one is older than
+what was: every decision that was open is void, every standing grant is revoked, and nothing runs until a person resumes it.
+"""
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, final
+
+import msgspec
+
+from metier.errors import StateError
+from metier.record.verify import Verification, verify
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from metier.record.keys import Keys
+
+KEYS: Final = ".keys"
+"""How the name of the file ends that holds the keys of a backup."""
+WHY: Final = "the state was restored from a backup: look at what is trusted, then let it run again with `metier resume`"
+_PAGES: Final = 2048
+_MOST_KEY_BYTES: Final = 1_048_576
+
+
+@final
+class Restored(msgspec.Struct, frozen=True, kw_only=True):
+    """What came back, and what was ended by it."""
+
+    records: int
+    head: str
+    voided: int
+    """Decisions and requests that were open."""
+    revoked: int
+    """Standing grants."""
+
+
+def back_up(database: str, target: str, *, keys: "Keys | None" = None) -> Verification:
+    """Copy the state database at the path `database` to the new file `target`, with the keys beside it where they are given.
+
+    What it gives says whether the copy is whole. Also one that is not is kept: it may be the evidence.
+
+    Raises:
+        StateError: when it cannot be read or written, or there is a file of that name.
+    """
+    import sqlite3
+
+    from metier.record.connection import explain, look
+    from metier.record.litter import sweep
+
+    target = os.path.abspath(target)
+    beside = (target,) if keys is None else (target, target + KEYS)
+    if there := next((path for path in beside if os.path.lexists(path)), None):
+        raise StateError(f"there is something at {there} already", remedy="Choose another name")
+    for path in (target, target + KEYS):
+        sweep(path)
+    draft = f"{target}.{os.urandom(8).hex()}.draft"
+    try:
+        _empty(draft)
+        source = look(database)
+        try:
+            copy = sqlite3.connect(draft, isolation_level=None)
+            try:
+                # A reading that stands: without it SQLite begins anew whenever somebody else has written.
+                source.execute("BEGIN")
+                source.execute("SELECT 1 FROM audit LIMIT 1").fetchone()
+                source.backup(copy, pages=_PAGES)
+                copy.execute("PRAGMA journal_mode=DELETE")  # one file, without any beside it
+            finally:
+                copy.close()
+        except sqlite3.Error as error:
+            raise explain(error, draft) from error
+        finally:
+            source.close()
+        found = verify(draft)
+        _settle(draft, target)
+        if keys is not None:
+            _write_keys(keys, target + KEYS)
+    except OSError as error:
+        raise StateError(
+            f"the backup {target} cannot be written: {error.strerror}",
+            remedy="Check the mode of its folder and the free space on the disk",
+        ) from error
+    finally:
+        _forget(draft)
+    return found
+
+
+def restore(source: str, database: str, *, by: str, keys: "Keys") -> Restored:
+    """Put the backup at `source` in place as the state database at the path `database`, where there is none.
+
+    Keys that were saved with it come back too, where there are none.
+
+    Raises:
+        StateError: when there is a state already, the backup is not whole, or it cannot be written.
+    """
+    from metier.record.database import Database
+    from metier.record.keys import vouched_by
+    from metier.record.private import make_private_folder
+
+    source, database = os.path.abspath(source), os.path.abspath(database)
+    for path in (database, f"{database}-wal", f"{database}-shm"):
+        if os.path.lexists(path):
+            raise StateError(
+                f"there is a state at {path}, and it is not overwritten",
+                remedy="Stop everything that uses it, move it and the files beside it away, then restore again",
+            )
+    if os.path.lexists(f"{source}-wal"):
+        raise StateError(
+            f"{source} is a database in use and no backup", remedy="Make one with `metier backup`"
+        )
+    if os.path.lexists(source) and not os.path.isfile(source):
+        raise StateError(f"{source} is not a file", remedy="Give a file that `metier backup` made")
+    saved = {} if os.path.lexists(keys.folder) else _read_keys(source + KEYS)
+    vouched = vouched_by(saved, source + KEYS) if saved else keys.known()
+    make_private_folder(os.path.dirname(database))
+    draft = f"{database}.{os.urandom(8).hex()}.draft"
+    try:
+        _copy(source, draft)
+        found = verify(draft, trusted=vouched or None)
+        if not found.ok:
+            raise StateError(
+                f"{source} is not whole, so it is not restored: {found.problem}",
+                remedy=f"Keep it as evidence and look for another; if it is of another log or older than your key, move {keys.folder} away first",
+            )
+        with Database.open(draft, create=False) as opened:
+            with opened.transaction() as connection:
+                restored = _begin_again(connection, found, by)
+            if not opened.flush():
+                raise StateError(f"{draft} is in use", remedy="Find out by whom, then restore again")
+        _settle(draft, database)
+    except OSError as error:
+        raise StateError(
+            f"{source} cannot be restored: {error.strerror}",
+            remedy="Check that it is there, and the mode and the free space of the state folder",
+        ) from error
+    finally:
+        _forget(draft)
+    if saved:
+        keys.bring_back(saved)
+    return restored
+
+
+def _begin_again(connection: "sqlite3.Connection", found: Verification, by: str) -> Restored:
+    from metier.record.approval_ending import void_all
+    from metier.record.chain import Act, append, now
+    from metier.record.question_key import forget_all
+    from metier.record.standing import revoke_all
+
+    at = now()
+    voided = void_all(connection, at=at, by=by)
+    revoked = revoke_all(connection, at=at, by=by)
+    forget_all(connection)
+    append(
+        connection,
+        "state_restored",
+        Act(principal=by),
+        at=at,
+        code=f"{found.records}:{found.head}",
+        reasons=("everything is stopped until a person resumes it",),
+    )
+    connection.execute("INSERT OR REPLACE INTO setting VALUES ('stopped', ?, ?, ?)", (WHY, at, by))
+    return Restored(records=found.records, head=found.head, voided=voided, revoked=revoked)
+
+
+def _empty(path: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    try:
+        if os.name == "posix":
+            os.fchmod(descriptor, 0o600)
+    finally:
+        os.close(descriptor)
+
+
+def _copy(source: str, target: str) -> None:
+    import shutil
+
+    _empty(target)
+    with open(source, "rb") as read, open(target, "r+b") as written:
+        shutil.copyfileobj(read, written, 1 << 20)
+        written.flush()
+        os.fsync(written.fileno())
+
+
+def _settle(draft: str, target: str) -> None:
+    """Give the finished file its name, unless somebody took that meanwhile; safe from a power cut."""
+    descriptor = os.open(draft, os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    try:
+        os.link(draft, target)
+    except FileExistsError:
+        raise StateError(f"there is something at {target} now", remedy="Choose another name") from None
+    if os.name != "posix":
+        return
+    folder = os.open(os.path.dirname(target), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _forget(draft: str) -> None:
+    for path in (draft, f"{draft}-wal", f"{draft}-shm", f"{draft}-journal"):
+        with suppress(OSError):
+            os.unlink(path)
+
+
+def _write_keys(keys: "Keys", target: str) -> None:
+    draft = f"{target}.{os.urandom(8).hex()}.draft"
+    try:
+        _empty(draft)
+        with open(draft, "wb") as written:
+            written.write(msgspec.json.encode(keys.saved()))
+        _settle(draft, target)
+    finally:
+        _forget(draft)
+
+
+def _read_keys(path: str) -> dict[str, str]:
+    """What was saved beside a backup; nothing where there is no such file."""
+    from metier.record.keys import require_closed
+
+    if not os.path.lexists(path):
+        return {}
+    require_closed(path)
+    try:
+        with open(path, "rb") as opened:
+            return msgspec.json.decode(opened.read(_MOST_KEY_BYTES), type=dict[str, str])
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise StateError(
+            f"the keys in {path} cannot be read", remedy="Move the file away to go without them"
+        ) from error

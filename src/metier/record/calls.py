@@ -1,0 +1,121 @@
+"""The calls under way, whichever process runs them, and the wish that one be ended.
+
+A process sees the wish within moments and ends the call; its outcome is then recorded like any other. An intent whose
+process is gone has no outcome and never gets one by itself: it is reported, and nothing is run again.
+"""
+
+import os
+from typing import TYPE_CHECKING, final
+
+import msgspec
+
+from metier.errors import RecordError, StateError
+from metier.record.approval_clock import moment
+from metier.record.chain import Record
+from metier.record.schema import KNOWS_SETTING
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from metier.record.database import Database
+
+
+@final
+class UnderWay(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that began and has no outcome yet."""
+
+    seq: int
+    call_id: str
+    tool: str
+    skill: str
+    principal: str
+    began_at: str
+    process: int | None
+    """The process that runs it; None when that is gone, and the call with it."""
+    cancelled_by: str = ""
+
+
+def this_process() -> str:
+    """This process as the record knows it: a number alone is given to others after a while."""
+    return f"{os.getpid()} {_started(os.getpid())} {moment().boot}"
+
+
+def calls_under_way(database: "Database") -> list[UnderWay]:
+    """Every call without an outcome, oldest first."""
+    with database.reading() as connection:
+        version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+        who = "process, cancelled_by" if version >= KNOWS_SETTING else "'', ''"
+        rows = connection.execute(
+            f"SELECT body, {who} FROM audit JOIN open_intent ON open_intent.seq = audit.seq ORDER BY audit.seq"  # noqa: S608
+        ).fetchall()
+    return [_under_way(msgspec.json.decode(body, type=Record), *more) for body, *more in rows]
+
+
+def cancelled_in(connection: "sqlite3.Connection", process: str) -> dict[str, str]:
+    """The calls of `process` that somebody wants ended, each with who."""
+    rows = connection.execute(
+        "SELECT call_id, cancelled_by FROM open_intent WHERE process = ? AND cancelled_by <> ''", (process,)
+    )
+    return dict(rows.fetchall())
+
+
+def cancel(database: "Database", call_id: str, *, by: str) -> bool:
+    """Ask for the end of a call; False when no such call is under way.
+
+    Raises:
+        RecordError: when it is asked for but could not be recorded. Ending something never waits.
+        StateError: when it could not be asked for.
+    """
+    from metier.record.chain import Act, append, now
+
+    try:
+        with database.transaction() as connection:
+            if not _ask(connection, call_id, by):
+                return False
+            append(connection, "call_cancelled", Act(principal=by, call_id=call_id), at=now())
+    except StateError as error:
+        with database.transaction() as connection:
+            if not _ask(connection, call_id, by):
+                return False
+        raise RecordError(
+            f"{call_id} is being cancelled, but that could not be recorded: {error.message}",
+            remedy=error.remedy,
+        ) from error
+    return True
+
+
+def _ask(connection: "sqlite3.Connection", call_id: str, by: str) -> bool:
+    return bool(
+        connection.execute(
+            "UPDATE open_intent SET cancelled_by = ? WHERE call_id = ?", (by, call_id)
+        ).rowcount
+    )
+
+
+def _under_way(record: Record, process: str, cancelled_by: str) -> UnderWay:
+    return UnderWay(
+        seq=record.seq,
+        call_id=record.call_id,
+        tool=record.tool,
+        skill=record.skill,
+        principal=record.principal,
+        began_at=record.at,
+        process=_alive(process),
+        cancelled_by=cancelled_by,
+    )
+
+
+def _alive(process: str) -> int | None:
+    number, _, rest = process.partition(" ")
+    if not number.isdigit() or rest != f"{_started(int(number))} {moment().boot}":
+        return None
+    return int(number)
+
+
+def _started(process: int) -> str:
+    """When a process started, as the kernel counts it; empty when there is none or it cannot be told."""
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[19].decode()
+    except (OSError, IndexError):
+        return ""

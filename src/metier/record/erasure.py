@@ -1,0 +1,156 @@
+"""Payloads made unreadable for good: of some records, of a call, or of everything older than a day.
+
+Keys and bodies are overwritten where they lie. Deleting the rows would not do: when SQLite rearranges a page after a deletion it
+leaves copies of neighbouring rows behind, and `secure_delete` does not clear those when their turn comes. The chain stays as it
+is, and each erasure is a record. What a backup or an export holds is not reached.
+"""
+
+import time
+from collections.abc import Iterable
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from metier.errors import RecordError
+from metier.record.glance import erases
+from metier.record.litter import clear_restores
+from metier.record.question_key import forget_all, forget_old
+from metier.record.schema import KNOWS_SETTING
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from metier.record.database import Database
+
+_AT_ONCE: Final = 200
+"""Others write between two groups."""
+
+
+def erase(database: "Database", seqs: Iterable[int], *, by: str) -> int:
+    """Erase the payloads of these records, and give of how many. One whose payloads are gone already is done again silently.
+
+    Raises:
+        RecordError: when the old bytes could not be driven out of the write-ahead file; doing it again will.
+        StateError: when it cannot be written or recorded; groups that were done stay done.
+    """
+    from metier.record.chain import Act, append, now
+
+    clear_restores(database.path)
+    with database.transaction(quiet=True) as connection:
+        forget_old(connection, time.time())  # also where there is nothing else to be erased
+    waiting, done = iter(seqs), 0
+    while group := list(islice(waiting, _AT_ONCE)):
+        with database.transaction(quiet=True) as connection:
+            forget_all(connection)
+            for seq in group:
+                if connection.execute("SELECT 1 FROM payload WHERE seq = ?", (seq,)).fetchone() is None:
+                    continue
+                if not _is_erased(connection, seq):
+                    record = append(connection, "payload_erased", Act(principal=by), at=now(), about=seq)
+                    connection.execute("INSERT OR REPLACE INTO erasure VALUES (?, ?)", (seq, record))
+                    done += 1
+                connection.execute(
+                    "UPDATE payload SET key = zeroblob(length(key)), body = zeroblob(length(body)) WHERE seq = ?",
+                    (seq,),
+                )
+    if not database.flush():
+        raise RecordError(
+            "the payloads are erased, but the write-ahead file still holds the old bytes",
+            remedy="Close the other programs that read the database, then erase again",
+        )
+    return done
+
+
+def erase_call(database: "Database", call_id: str, *, by: str) -> int:
+    """Erase everything that was kept of one call: the payloads of its records, and what approvals of it still hold.
+
+    Raises:
+        RecordError: when the call still waits for a decision or for its turn, or as `erase`.
+        StateError: as `erase`.
+    """
+    from metier.record.payload import bounded_text
+    from metier.record.search import of_call
+
+    call_id = bounded_text(call_id)  # as it is stored
+    with database.reading() as connection:
+        seqs = [record.seq for record in of_call(connection, call_id) if record.payloads]
+        _require_over(connection, call_id)
+    with database.transaction(quiet=True) as connection:
+        _require_over(connection, call_id)
+        _blank_approvals(connection, call_id)
+        forget_all(connection)
+    return erase(database, seqs, by=by)
+
+
+def calls_of(database: "Database", seqs: Iterable[int]) -> frozenset[str]:
+    """The calls that these records are about."""
+    from metier.record.glance import Glance, glance
+
+    found: set[str] = set()
+    with database.reading() as connection:
+        for seq in seqs:
+            row = connection.execute("SELECT body FROM audit WHERE seq = ?", (seq,)).fetchone()
+            record = glance(row[0]) if row is not None and isinstance(row[0], bytes) else ""
+            if isinstance(record, Glance) and record.call_id:
+                found.add(record.call_id)
+    return frozenset(found)
+
+
+def older_than(database: "Database", at: str) -> list[int]:
+    """The records from before the time `at` that still have payloads, oldest first.
+
+    A clock may have been wrong for a while: a record is as old as the youngest before it, so that nothing is erased too early
+    for a clock that was set back; and what is from the future says nothing, so that nothing is kept for ever.
+    """
+    from metier.record.chain import now
+    from metier.record.glance import Glance, glance
+
+    found: list[int] = []
+    reached, present = "", now()
+    with database.reading() as connection:
+        for seq, body, kept in connection.execute(
+            """SELECT seq, body, EXISTS (SELECT 1 FROM payload WHERE payload.seq = audit.seq)
+               FROM audit ORDER BY seq"""
+        ):
+            record = glance(body)
+            if not isinstance(record, Glance):
+                break
+            if reached < record.at <= present:
+                reached = record.at
+            if reached >= at:
+                break
+            if kept and not _is_erased(connection, seq):
+                found.append(seq)
+    return found
+
+
+def _is_erased(connection: "sqlite3.Connection", seq: int) -> bool:
+    """Whether a record says so. A row in the table that no record stands for says nothing."""
+    row = connection.execute(
+        "SELECT body FROM audit WHERE seq = (SELECT record FROM erasure WHERE erasure.seq = ?)", (seq,)
+    ).fetchone()
+    return row is not None and erases(row[0], seq)
+
+
+def _require_over(connection: "sqlite3.Connection", call_id: str) -> None:
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    waiting = (
+        version >= KNOWS_SETTING
+        and connection.execute(
+            "SELECT id FROM approval WHERE call_id = ? AND state IN ('pending', 'approved')", (call_id,)
+        ).fetchone()
+    )
+    if waiting:
+        raise RecordError(
+            "the call has not run yet, and what is erased now could not be shown or run any more",
+            remedy=f"First deny it or take the decision back: metier approvals deny {waiting[0]}",
+        )
+
+
+def _blank_approvals(connection: "sqlite3.Connection", call_id: str) -> None:
+    """As long as before, so that every byte is overwritten where it lies."""
+    connection.execute(
+        """UPDATE approval SET key = zeroblob(length(key)), call = zeroblob(length(call)),
+               shown = zeroblob(length(shown))
+           WHERE call_id = ?""",
+        (call_id,),
+    )

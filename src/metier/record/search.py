@@ -1,0 +1,128 @@
+"""Finding records again: by what they say, by whose they are, by when. Reads from the newest back, and stops early."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, final
+
+import msgspec
+
+from metier.errors import RecordError
+from metier.record.chain import Record
+from metier.record.glance import UNDECODABLE
+from metier.record.payload import bounded_text
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from metier.record.database import Database
+
+_decoder: Final = msgspec.json.Decoder(Record)
+
+
+@final
+class Query(msgspec.Struct, frozen=True, kw_only=True):
+    """What is looked for. Left empty, a field asks for nothing; all that are given must hold."""
+
+    text: str = ""
+    """Anywhere in the record or in what was kept beside it; letters A to Z of either case."""
+    tool: str = ""
+    skill: str = ""
+    principal: str = ""
+    """Who did it, or on whose behalf."""
+    event: str = ""
+    call_id: str = ""
+    since: int | str = 0
+    """A record's number, or a time as records have it, or the beginning of one."""
+    until: int | str = ""
+
+
+def search(database: "Database", query: Query, limit: int) -> list[Record]:
+    """The newest `limit` records that fit, newest last.
+
+    Raises:
+        RecordError: when a record cannot be read.
+        StateError: when the log cannot be read.
+    """
+    found: list[Record] = []
+    with database.reading() as connection:
+        for record in _newest_first(connection, query):
+            if _fits(record, query):
+                found.append(record)
+                if len(found) >= limit:
+                    break
+    return found[::-1]
+
+
+def of_call(connection: "sqlite3.Connection", call_id: str) -> list[Record]:
+    """Every record of one call, oldest first."""
+    query = Query(call_id=call_id)
+    found = [record for record in _newest_first(connection, query) if _fits(record, query)]
+    return found[::-1]
+
+
+def record_at(connection: "sqlite3.Connection", seq: int) -> Record | None:
+    """Record `seq`."""
+    row = connection.execute("SELECT body FROM audit WHERE seq = ?", (seq,)).fetchone()
+    return None if row is None else decoded(row[0])
+
+
+def decoded(body: bytes) -> Record:
+    """The record in these bytes.
+
+    Raises:
+        RecordError: when there is none.
+    """
+    try:
+        return _decoder.decode(body)
+    except UNDECODABLE as error:
+        raise RecordError(
+            "a record of the audit log cannot be read", remedy="Run `metier audit verify` to see which one"
+        ) from error
+
+
+def _newest_first(connection: "sqlite3.Connection", query: Query) -> Iterator[Record]:
+    """SQLite passes over most of what cannot fit. The needles are the bytes of a field as they would be stored."""
+    needles = [
+        f'"{name}":'.encode() + msgspec.json.encode(bounded_text(value))
+        for name, value in (
+            ("tool", query.tool),
+            ("skill", query.skill),
+            ("event", query.event),
+            ("call_id", query.call_id),
+        )
+        if value
+    ]
+    where = ["seq BETWEEN ? AND ?", *["instr(body, ?) > 0"] * len(needles)]
+    most = query.until if isinstance(query.until, int) else 2**63 - 1
+    given: list[object] = [query.since if isinstance(query.since, int) else 0, most, *needles]
+    if query.text:
+        # Text is stored as JSON has it, so it is looked for as JSON has it.
+        typed = query.text.encode("utf-8", "backslashreplace").decode()  # as what is no text is stored
+        text = msgspec.json.encode(typed)[1:-1].decode().lower()
+        where.append(
+            """(instr(lower(CAST(body AS TEXT)), ?) > 0 OR EXISTS (
+                SELECT 1 FROM payload WHERE payload.seq = audit.seq AND instr(lower(CAST(payload.body AS TEXT)), ?) > 0))"""
+        )
+        given += [text, text]
+    rows = connection.execute(
+        f"SELECT body FROM audit WHERE {' AND '.join(where)} ORDER BY seq DESC",  # noqa: S608  values are bound
+        given,
+    )
+    return (decoded(body) for (body,) in rows)
+
+
+def _fits(record: Record, query: Query) -> bool:
+    return (
+        (not query.tool or record.tool == query.tool)
+        and (not query.skill or record.skill == query.skill)
+        and (not query.principal or query.principal in (record.principal, record.on_behalf_of))
+        and (not query.event or record.event == query.event)
+        and (not query.call_id or record.call_id == bounded_text(query.call_id))
+        and within(record, query.since, query.until)
+    )
+
+
+def within(record: Record, since: int | str, until: int | str) -> bool:
+    """Whether a record lies between two numbers or times, both included; a day is all of that day."""
+    after = record.seq >= since if isinstance(since, int) else record.at >= since
+    before = record.seq <= until if isinstance(until, int) else not until or record.at[: len(until)] <= until
+    return after and before

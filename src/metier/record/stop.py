@@ -1,0 +1,73 @@
+"""The stop button: nothing runs from now on, in any process and after any restart, until a person ends it."""
+
+from typing import TYPE_CHECKING, Final
+
+from metier.errors import RecordError, StateError
+from metier.record.schema import KNOWS_SETTING
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from metier.record.database import Database
+
+_NAME: Final = "stopped"
+DEFAULT_WHY: Final = "an operator stopped everything"
+
+
+def stopped_in(connection: "sqlite3.Connection") -> str:
+    """Why nothing may run; empty when things may. A stop that cannot be read is a stop."""
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version < KNOWS_SETTING:
+        return ""
+    row = connection.execute(
+        "SELECT value, changed_at, changed_by FROM setting WHERE name = ?", (_NAME,)
+    ).fetchone()
+    if row is None:
+        return ""
+    why, at, by = (str(part) for part in row)
+    return f"{why or DEFAULT_WHY} ({by}, {at[:16].replace('T', ' ')} UTC)"
+
+
+def stop(database: "Database", *, by: str, why: str = "") -> None:
+    """Let nothing run any more.
+
+    Raises:
+        RecordError: when it is stopped but that could not be recorded. Stopping never waits.
+        StateError: when it could not be stopped for other processes.
+    """
+    from metier.record.chain import Act, append, now
+    from metier.record.payload import bounded_text
+    from metier.record.secret_text import mask_text
+
+    at = now()
+    row = (
+        _NAME,
+        mask_text(bounded_text(why)) or DEFAULT_WHY,
+        at,
+        by,
+    )  # what is no text must not keep it from stopping
+    try:
+        with database.transaction() as connection:
+            connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?, ?, ?)", row)
+            append(connection, "stopped", Act(principal=by), at=at, payloads={})
+    except StateError as error:
+        with database.transaction() as connection:
+            connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?, ?, ?)", row)
+        raise RecordError(
+            f"everything is stopped, but that could not be recorded: {error.message}", remedy=error.remedy
+        ) from error
+
+
+def resume(database: "Database", *, by: str) -> bool:
+    """Let things run again; False when nothing was stopped.
+
+    Raises:
+        StateError: when it cannot be written or recorded; then everything stays stopped.
+    """
+    from metier.record.chain import Act, append, now
+
+    with database.transaction() as connection:
+        if not connection.execute("DELETE FROM setting WHERE name = ?", (_NAME,)).rowcount:
+            return False
+        append(connection, "resumed", Act(principal=by), at=now())
+    return True

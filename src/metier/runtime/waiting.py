@@ -1,0 +1,81 @@
+"""Waiting for somebody's word. A pending call holds nothing; only who chooses to wait for it does, and he alone."""
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import anyio
+from anyio import to_thread
+
+from metier.model.approval import Approval
+from metier.model.outcome import Outcome, Pending, Refused
+from metier.record.approval_clock import moment
+from metier.record.approvals import find, keep_waiting
+from metier.record.database import Busy, Database
+
+POLL_SECONDS: Final = 0.1
+LEASE_SECONDS: Final = 3.0
+"""For how long whoever decides may count on the waiting one to run it himself."""
+
+
+async def decided(
+    pending: Pending,
+    seconds: float,
+    *,
+    database: Database,
+    resume: Callable[[str], Awaitable[Outcome]],
+) -> Outcome:
+    """How it ends, if it is decided within `seconds`; else `pending` as it was.
+
+    Raises:
+        MetierError: when the state cannot be read any more.
+    """
+    give_up = time.monotonic() + seconds
+    version, leased_until = -1, 0.0
+    while True:
+        now = time.monotonic()
+        if now > leased_until - LEASE_SECONDS / 3:
+            until = moment().running + LEASE_SECONDS
+            await to_thread.run_sync(keep_waiting, database, pending.approval_id, until)
+            leased_until = now + LEASE_SECONDS
+            version = -1
+        if (current := _version(database)) != version:
+            version = current
+            found = await to_thread.run_sync(find, database, pending.approval_id)
+            if found is not None and found.state == "approved":
+                return await resume(pending.approval_id)
+            if found is None or found.state != "pending":
+                return refusal(pending, found)
+        if now >= give_up:
+            return pending
+        await anyio.sleep(min(POLL_SECONDS, max(give_up - now, 0)))
+
+
+def refusal(pending: Pending, found: Approval | None) -> Refused:
+    """What the caller is told when it will not run."""
+    match found.state if found is not None else "":
+        case "denied":
+            word = found.word if found is not None else ""
+            return Refused(
+                call_id=pending.call_id,
+                code="approval_denied",
+                reasons=(f"it was denied: {word}" if word else "it was denied",),
+            )
+        case "expired":
+            return Refused(
+                call_id=pending.call_id, code="approval_expired", reasons=("nobody decided in time",)
+            )
+        case _:
+            return Refused(
+                call_id=pending.call_id,
+                code="approval_void",
+                reasons=("it was taken up elsewhere, or is void",),
+                remedy=f"`metier audit search --call {pending.call_id}` shows what became of it",
+            )
+
+
+def _version(database: Database) -> int:
+    try:
+        return database.data_version(wait=False)
+    except Busy:
+        return -2

@@ -1,0 +1,67 @@
+"""Which budgets a call is counted in, and that a used-up one refuses it."""
+
+from typing import Any
+
+import pytest
+
+from metier.config.settings import BudgetSettings, Window
+from metier.gate.budget import budgets, scopes
+from metier.gate.situation import Situation
+from metier.model.call import Call, Principal, ValidCall
+from metier.model.entry import Operation
+from metier.model.permission import PermissionSet
+from metier.model.skill import Skill, Tool
+from metier.model.verdict import Decision
+from metier.record.budgets import MOST_SCOPES
+
+SKILL = Skill(name="tea", description="", dialect="agent_skills")
+
+
+def valid(*, skill: Skill | None = None, **tool: Any) -> ValidCall:
+    entry = Operation(module="test", operation="nothing")
+    made = Tool(**{"name": "tea/pour", "description": "", "parameters": {}, "entry": entry, **tool})
+    call = Call(id="call_1", principal=Principal(id="agent:cli", kind="agent"), tool=made.name, arguments={})
+    return ValidCall(call=call, tool=made, arguments={}, skill=skill, permissions=PermissionSet())
+
+
+def counted(call: ValidCall, settings: BudgetSettings | None = None) -> dict[str, tuple[int, int]]:
+    found = scopes(call, settings or BudgetSettings())
+    assert len(found) <= MOST_SCOPES
+    return {scope.id: (scope.calls, scope.seconds) for scope in found}
+
+
+def test_what_is_free_is_counted_for_its_principal_and_its_tool() -> None:
+    assert counted(valid(cost="free")) == {"principal:agent:cli": (1_200, 60), "tool:tea/pour": (600, 60)}
+
+
+@pytest.mark.parametrize(("cost", "most"), [("cheap", 6_000), ("expensive", 600)])
+def test_what_costs_is_counted_for_its_skill_and_its_cost_too(cost: str, most: int) -> None:
+    assert counted(valid(skill=SKILL, cost=cost)) == {
+        "principal:agent:cli": (1_200, 60),
+        "tool:tea/pour": (600, 60),
+        "skill:tea": (600, 60),
+        f"{cost}:agent:cli": (most, 3_600),
+    }
+
+
+def test_every_number_is_the_operators() -> None:
+    mine = BudgetSettings(
+        principal=Window(calls=1, seconds=2),
+        tool=Window(calls=3, seconds=4),
+        skill=Window(calls=5, seconds=6),
+        expensive=Window(calls=0, seconds=8),
+    )
+    assert list(counted(valid(skill=SKILL, cost="expensive"), mine).values()) == [
+        (1, 2),
+        (3, 4),
+        (5, 6),
+        (0, 8),
+    ]
+
+
+def test_a_budget_that_is_used_up_refuses_and_every_one_is_named() -> None:
+    call = valid()
+    assert budgets(call, Situation()).decision is Decision.ABSTAIN
+    verdict = budgets(call, Situation(exhausted=("the tool's", "the agent's")))
+    assert verdict.decision is Decision.DENY
+    assert verdict.reasons == ("the tool's", "the agent's")

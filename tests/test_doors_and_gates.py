@@ -1,0 +1,770 @@
+"""Every door leads through every gate, and each gate holds something that nothing else would.
+
+A door is whatever leads to `pipeline.run`; a test lists who does, so that a new one is added here or this goes red. A gate
+is a layer of `authorize`, a limit of `validate`, the desk, a term of the intent, or the record itself. Then each guard is
+taken out in turn, and the very check that passed before has to fail.
+"""
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import anyio
+import pytest
+from msgspec import structs
+
+import metier
+import metier.pipeline
+from metier.catalog.here import owner
+from metier.gate import authorize
+from metier.gate.approve import ApprovedCall
+from metier.gate.confirmation import question
+from metier.gate.terms import Allowed, Confirmed, Decided, Granted, Within
+from metier.model.call import AuthorizedCall, Call, Principal, Surroundings
+from metier.model.outcome import Completed, Outcome, Refused
+from metier.model.permission import PermissionSet
+from metier.pipeline import run
+from metier.record.approvals import find
+from metier.record.audit import Intent
+from metier.record.budgets import Scope, moment, take_budget
+from metier.record.chain import Act
+from metier.record.deciding import decide, revoke_approval
+from metier.record.disabling import disable
+from metier.record.level import set_level
+from metier.record.principals import revoke_principal
+from metier.record.recorder import Recorder
+from metier.record.standing import proposed_grant, revoke
+from metier.record.stop import stop
+from metier.record.trust import TrustStore
+from metier.runtime import Runtime
+from yard import DECIDER, Ended, Yard, answered, away, back, ended
+
+SOURCE = Path(metier.__file__).parent
+AGENTS: Final = ("agent:cli", "agent:library")
+OF_CALLS: Final = (
+    "skill_execution_blocked",
+    "skill_approval_queued",
+    "skill_execution_started",
+    "skill_executed",
+    "skill_execution_error",
+)
+"""What happens to a call; that somebody decided about it is another matter."""
+
+
+@pytest.fixture
+def yard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Yard:
+    return Yard(tmp_path, monkeypatch)
+
+
+# --- the doors
+
+
+class Door(NamedTuple):
+    """One way in. `begin` is done while every gate is open; what it gives is handed to `go`."""
+
+    name: str
+    kind: str
+    """`agent`, `resumed` (an agent's, with somebody's word), `owner`, `answered` (the owner, who is asked) or `hook`."""
+    go: Callable[[Yard, Any], Ended]
+    begin: Callable[[Yard], Any] = lambda yard: None
+
+
+def _wait(yard: Yard, pending: Any) -> Ended:
+    return ended(yard.with_runtime(lambda runtime: runtime.wait_for(pending, 5.0)))
+
+
+def _wait_blocking(yard: Yard, pending: Any) -> Ended:
+    return ended(yard.with_blocking(lambda runtime: runtime.wait_for(pending, 5.0)))
+
+
+def _call_here(yard: Yard, _: Any) -> Ended:
+    import json
+
+    return yard.command("call", yard.tool.name, json.dumps(yard.arguments))
+
+
+DOORS: Final = (
+    Door("metier call", "agent", _call_here),
+    Door(
+        "Runtime.call",
+        "agent",
+        lambda yard, _: ended(
+            yard.with_runtime(lambda runtime: runtime.call(yard.tool.name, yard.arguments))
+        ),
+    ),
+    Door(
+        "Runtime.handle",
+        "agent",
+        lambda yard, _: answered(
+            yard.with_runtime(lambda runtime: runtime.handle(yard.as_a_provider_writes_it()))
+        ),
+    ),
+    Door(
+        "SyncRuntime.call",
+        "agent",
+        lambda yard, _: ended(
+            yard.with_blocking(lambda runtime: runtime.call(yard.tool.name, yard.arguments))
+        ),
+    ),
+    Door(
+        "SyncRuntime.handle",
+        "agent",
+        lambda yard, _: answered(
+            yard.with_blocking(lambda runtime: runtime.handle(yard.as_a_provider_writes_it()))
+        ),
+    ),
+    Door(
+        "Runtime.resume",
+        "resumed",
+        lambda yard, made: ended(yard.with_runtime(lambda runtime: runtime.resume(made.approval_id))),
+        Yard.approved,
+    ),
+    Door("Runtime.wait_for", "resumed", _wait, Yard.approved),
+    Door(
+        "SyncRuntime.resume",
+        "resumed",
+        lambda yard, made: ended(yard.with_blocking(lambda runtime: runtime.resume(made.approval_id))),
+        Yard.approved,
+    ),
+    Door("SyncRuntime.wait_for", "resumed", _wait_blocking, Yard.approved),
+    Door(
+        "metier approvals approve",
+        "resumed",
+        lambda yard, made: yard.command("approvals", "approve", made.approval_id),
+        Yard.queued,
+    ),
+    Door("metier run", "owner", lambda yard, _: yard.command("run", "own.py", *yard.run_options)),
+    Door(
+        "metier run, asked and answered",
+        "answered",
+        lambda yard, _: yard.run_and_answer(),
+        lambda yard: yard.ruled("ask"),
+    ),
+    Door("run_hook", "hook", lambda yard, _: yard.hook()),
+)
+BY_NAME: Final = {door.name: door for door in DOORS}
+CALL: Final = BY_NAME["Runtime.call"]
+
+# Each name, and every place in the code that uses it: from the pipeline outwards to what people and programs can reach.
+WAYS: Final[dict[str, set[str]]] = {
+    "metier.pipeline.run": {"hooks.run_hook", "runtime.Runtime._judge", "runtime.own._guarded"},
+    "runtime.Runtime._judge": {"runtime.Runtime._run"},
+    "runtime.Runtime._run": {"runtime.Runtime._resume", "runtime.Runtime.call", "runtime.Runtime.handle"},
+    "runtime.Runtime._resume": {"runtime.Runtime.resume"},
+    "runtime.Runtime.resume": {"runtime.Runtime.wait_for"},
+    "runtime.Runtime.wait_for": {"runtime.Runtime.call"},
+    "blocking.SyncRuntime._runtime.call": {"blocking.SyncRuntime.call"},
+    "blocking.SyncRuntime._runtime.handle": {"blocking.SyncRuntime.handle"},
+    "blocking.SyncRuntime._runtime.resume": {"blocking.SyncRuntime.resume"},
+    "blocking.SyncRuntime._runtime.wait_for": {"blocking.SyncRuntime.wait_for"},
+    "runtime.call": {"doors.cli.call._call"},
+    "runtime.handle": set(),
+    "runtime.wait_for": {"doors.cli.call._call"},
+    "runtime._resume": {"runtime.resume.resume"},
+    "runtime.resume": set(),
+    "metier.runtime.resume.resume": {"doors.cli.approvals._decide"},
+    "_guarded": {"runtime.own._answered", "runtime.own.run_own"},
+    "_answered": {"runtime.own.run_own"},
+    "metier.runtime.own.run_own": {"doors.cli.run.run_command"},
+    "metier.hooks.run_hook": set(),
+}
+
+
+def used_in(path: Path) -> list[tuple[str, str]]:
+    """Every dotted name that is used in a file, by the place; what was imported has its full name."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    module = ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+    imported: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                imported[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    found: list[tuple[str, str]] = []
+
+    def walk(node: ast.AST, place: str, owner: str, deep: bool) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and not deep:
+                inside = f"{place}.{child.name}"
+                is_class = isinstance(child, ast.ClassDef)
+                walk(child, inside, inside if is_class else owner, deep=not is_class)
+                continue
+            if isinstance(child, ast.Name | ast.Attribute) and isinstance(child.ctx, ast.Load):
+                name = ast.unparse(child)
+                name = f"{owner}.{name[5:]}" if name.startswith("self.") else name
+                found.append((imported.get(name, name), place))
+            walk(child, place, owner, deep)
+
+    walk(tree, module, "", deep=False)
+    return found
+
+
+def test_these_are_all_the_doors_there_are() -> None:
+    found: dict[str, set[str]] = {name: set() for name in WAYS}
+    for path in sorted(SOURCE.rglob("*.py")):
+        for name, place in used_in(path):
+            if name in found:
+                found[name].add(place)
+    # A new way in belongs into DOORS, with everything that follows below.
+    assert found == WAYS
+    importers = {
+        str(path.relative_to(SOURCE))
+        for path in SOURCE.rglob("*.py")
+        if "metier.pipeline" in path.read_text(encoding="utf-8")
+        or "from metier import pipeline" in path.read_text()
+    }
+    assert importers == {"hooks.py", "runtime/__init__.py", "runtime/own.py"}
+
+
+# --- the gates
+
+
+class Gate(NamedTuple):
+    """Something that holds a call. `ends` says how, by the kind of door; where it is silent the call goes through."""
+
+    name: str
+    close: Callable[[Yard], object]
+    ends: dict[str, str]
+    layer: str = ""
+    recorded: bool = True
+
+
+def every(code: str, *, but: tuple[str, ...] = ()) -> dict[str, str]:
+    held = {kind: code for kind in ("agent", "resumed", "owner", "hook") if kind not in but}
+    return {**held, "answered": code} if "owner" in held else held
+
+
+def stopped(yard: Yard) -> None:
+    with yard.opened() as database:
+        stop(database, by=owner())
+
+
+def disabled(yard: Yard) -> None:
+    with yard.opened() as database:
+        disable(database, "tea", why="it looked odd", by=owner())
+
+
+def switched_off(yard: Yard) -> None:
+    yard.configured('[skills]\ndisabled = ["tea"]\n')
+
+
+def broken(yard: Yard) -> None:
+    (yard.machine.skills / "tea" / "leaves.md").symlink_to("/etc/hostname")
+
+
+def untrusted(yard: Yard) -> None:
+    with yard.opened() as database:
+        assert TrustStore(database).revoke("tea", by=owner())
+
+
+def for_operators(yard: Yard) -> None:
+    yard.tool = structs.replace(yard.tool, audience="operator")
+    yard.hook_by = Principal(id="agent:library", kind="agent", on_behalf_of=owner())
+
+
+def kept_from_models(yard: Yard) -> None:
+    yard.written(disable_model_invocation="true")
+
+
+def without_the_right(yard: Yard) -> None:
+    yard.tool = structs.replace(yard.tool, permission="skills:trust")
+    yard.hook_by = Principal(id="human:nobody", kind="human", roles=frozenset({"owner"}))
+
+
+def revoked(yard: Yard) -> None:
+    with yard.opened() as database:
+        for agent in AGENTS:
+            assert revoke_principal(database, agent, by=owner(), owner=owner()) == ""
+
+
+def unequipped(yard: Yard) -> None:
+    (yard.machine.bin / "kettle").unlink()
+
+
+def observed(yard: Yard) -> None:
+    with yard.opened() as database:
+        set_level(database, "observe", by=owner())
+
+
+def denied_by_rule(yard: Yard) -> None:
+    yard.ruled("deny")
+
+
+def beyond_its_grants(yard: Yard) -> None:
+    yard.tool = structs.replace(yard.tool, permissions=PermissionSet(hosts=frozenset({"example.com"})))
+
+
+def used_up(yard: Yard) -> None:
+    yard.configured("[budgets.principal]\ncalls = 0\n")
+
+
+def on_the_floor(yard: Yard) -> None:
+    yard.tool = structs.replace(yard.tool, permissions=PermissionSet(binaries=frozenset({"sh"})))
+    yard.hook_workspace = str(yard.machine.state / "bundles")
+    yard.run_options = ("--allow", f"write={yard.machine.state / 'bundles'}")
+    writes = PermissionSet(writes=frozenset({str(yard.machine.state / "bundles")}))
+    yard.own = structs.replace(yard.own, permissions=writes)
+
+
+def ill_formed(yard: Yard) -> None:
+    yard.arguments = {**yard.arguments, "nose": 1}
+    yard.tool = structs.replace(yard.tool, parameters={**yard.tool.parameters, "required": ["name", "note"]})
+    yard.event = {**yard.event, "nose": 1}
+    yard.run_options = ("--args", '{"a": "\\u0001"}')
+    yard.own = structs.replace(yard.own, arguments={"a": "\u0001"})
+
+
+def asked_by_rule(yard: Yard) -> None:
+    yard.ruled("ask")
+
+
+def stopped_meanwhile(yard: Yard) -> None:
+    yard.meanwhile = lambda: stopped(yard)
+
+
+def disabled_meanwhile(yard: Yard) -> None:
+    yard.meanwhile = lambda: disabled(yard)
+
+
+def untrusted_meanwhile(yard: Yard) -> None:
+    yard.meanwhile = lambda: untrusted(yard)
+
+
+def revoked_meanwhile(yard: Yard) -> None:
+    yard.meanwhile = lambda: revoked(yard)
+
+
+def lowered_meanwhile(yard: Yard) -> None:
+    yard.meanwhile = lambda: observed(yard)
+
+
+def used_up_meanwhile(yard: Yard) -> None:
+    yard.configured("[budgets.principal]\ncalls = 1\nseconds = 86400\n")
+
+    def others_were_quicker() -> None:
+        with yard.opened() as database, database.transaction() as connection:
+            for name in (*AGENTS, owner()):
+                take_budget(
+                    connection, [Scope(key="principal", name=name, calls=1, seconds=86_400)], moment()
+                )
+
+    yard.meanwhile = others_were_quicker
+
+
+def record_gone(yard: Yard) -> None:
+    yard.meanwhile = lambda: away(yard.path)
+
+
+GATES: Final = (
+    Gate("stopped", stopped, every("stopped"), "running"),
+    Gate("disabled", disabled, every("skill_disabled", but=("owner",))),
+    Gate("switched off", switched_off, every("skill_disabled", but=("owner",)), "switched_on"),
+    Gate("broken", broken, every("skill_broken", but=("owner",)), "intact"),
+    Gate("untrusted", untrusted, every("not_trusted", but=("owner",)), "trusted"),
+    Gate("for operators only", for_operators, every("forbidden", but=("owner",))),
+    Gate("kept from models", kept_from_models, every("forbidden", but=("owner", "hook")), "audience"),
+    Gate("without the right", without_the_right, every("forbidden", but=("owner",)), "roles"),
+    Gate("revoked", revoked, every("forbidden", but=("owner", "hook"))),
+    Gate("unequipped", unequipped, every("skill_unavailable", but=("owner",)), "equipped"),
+    Gate("above the level", observed, every("forbidden", but=("owner", "hook")), "ladder"),
+    Gate("denied by a rule", denied_by_rule, every("forbidden"), "rules"),
+    Gate("beyond its grants", beyond_its_grants, every("forbidden", but=("owner", "hook")), "permissions"),
+    Gate("budget used up", used_up, every("budget_exceeded"), "budgets"),
+    Gate("what no call may do", on_the_floor, every("forbidden"), "floor"),
+    Gate("ill-formed", ill_formed, every("invalid_arguments")),
+    Gate(
+        "asked by a rule",
+        asked_by_rule,
+        # Somebody's word for the act was given under other rules; and what is gone with its process cannot wait for one.
+        {
+            "agent": "pending",
+            "resumed": "approval_void",
+            "owner": "approval_required",
+            "hook": "approval_required",
+        },
+    ),
+    Gate("stopped meanwhile", stopped_meanwhile, every("stopped")),
+    Gate("disabled meanwhile", disabled_meanwhile, every("skill_disabled", but=("owner",))),
+    Gate("untrusted meanwhile", untrusted_meanwhile, every("not_trusted", but=("owner",))),
+    # Whoever it was that was let in or shown out: the call was judged by what no longer holds.
+    Gate(
+        "revoked meanwhile",
+        revoked_meanwhile,
+        {**every("changed_meanwhile"), "agent": "forbidden", "resumed": "forbidden"},
+    ),
+    Gate("level lowered meanwhile", lowered_meanwhile, every("changed_meanwhile")),
+    Gate("budget used up meanwhile", used_up_meanwhile, every("budget_exceeded")),
+    Gate("record gone meanwhile", record_gone, every("record_unavailable"), recorded=False),
+)
+GATE: Final = {gate.name: gate for gate in GATES}
+
+
+def held(yard: Yard, door: Door, gate: Gate, given: Any) -> None:
+    """The check: the call ends as the gate says, nothing ran, and there is one record of it."""
+    wanted = gate.ends[door.kind]
+    before, ran = yard.head(), yard.ran
+    how = door.go(yard, given)
+    if not gate.recorded:
+        back(yard.path)
+    assert (how.how, how.code) == (("pending", "") if wanted == "pending" else ("refused", wanted)), how
+    assert yard.ran == ran, "something ran"
+    records = [(each.event, each.code) for each in yard.calls_since(before) if each.event in OF_CALLS]
+    if door.kind == "answered":
+        records = [each for each in records if each[0] != "skill_approval_queued"]
+    if not gate.recorded:
+        assert records == []
+    elif wanted == "pending":
+        assert records == [("skill_approval_queued", "")]
+    else:
+        assert records == [("skill_execution_blocked", wanted)]
+
+
+@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
+def test_with_every_gate_open_each_door_lets_the_call_through_once(yard: Yard, door: Door) -> None:
+    given = door.begin(yard)
+    before = yard.head()
+    assert door.go(yard, given).how == "ran"
+    assert yard.ran == 1
+    events = [each.event for each in yard.calls_since(before) if each.event in OF_CALLS]
+    assert events[events[0] == "skill_approval_queued" :] == ["skill_execution_started", "skill_executed"]
+
+
+@pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.name)
+@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
+def test_apr_35_the_same_gate_stands_behind_every_door(yard: Yard, door: Door, gate: Gate) -> None:
+    given = door.begin(yard)
+    gate.close(yard)
+    if door.kind in gate.ends:
+        held(yard, door, gate, given)
+    else:
+        # It does not concern whoever comes in here, which is told apart from not being asked at all by the others.
+        assert door.go(yard, given).how == "ran"
+        assert yard.ran == 1
+
+
+def nested(depth: int) -> Any:
+    value: Any = "x"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+CAPS: Final[dict[str, Any]] = {
+    "too deep": nested(40),
+    "too large": "x" * (1 << 20),
+    "no number": float("nan"),
+    "too great a number": 2**53,
+    "half a character": "\ud800",
+    "a control character": "\x01",
+}
+
+
+@pytest.mark.parametrize("cap", CAPS)
+@pytest.mark.parametrize("name", ["Runtime.call", "Runtime.handle", "SyncRuntime.call", "SyncRuntime.handle"])
+def test_what_validate_takes_from_nobody_it_takes_from_no_door(yard: Yard, name: str, cap: str) -> None:
+    open_schema = {**yard.tool.parameters, "properties": {"name": {"type": "string"}, "note": {}}}
+    yard.tool = structs.replace(yard.tool, parameters=open_schema)
+    yard.arguments = {"name": "tea", "note": nested(4)}
+    assert BY_NAME[name].go(yard, None).how == "ran", "the positive control: a little of it is fine"
+    yard.arguments = {"name": "tea", "note": CAPS[cap]}
+    held(yard, BY_NAME[name], GATE["ill-formed"], None)
+
+
+# --- each guard taken out in turn
+
+LAYER_NAMES: Final = tuple(layer.__name__ for _, layer in authorize.LAYERS)
+HELD_BY: Final = {gate.layer: gate for gate in GATES if gate.layer}
+STILL_HELD: Final = {"running": Allowed, "trusted": Allowed, "budgets": Within}
+"""What is asked once more when the call begins: there the layer keeps people from being asked in vain."""
+
+
+def without_layer(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    kept = tuple(each for each in authorize.LAYERS if each[1].__name__ != name)
+    assert len(kept) == len(authorize.LAYERS) - 1
+    monkeypatch.setattr(authorize, "LAYERS", kept)
+
+
+def without_term(monkeypatch: pytest.MonkeyPatch, kind: type) -> None:
+    real = metier.pipeline.terms
+    monkeypatch.setattr(
+        metier.pipeline,
+        "terms",
+        lambda *given: tuple(each for each in real(*given) if not isinstance(each, kind)),
+    )
+
+
+def test_every_layer_has_a_gate_of_its_own_in_this_file() -> None:
+    assert set(HELD_BY) | {"disclosure"} == set(LAYER_NAMES)
+
+
+def test_every_term_is_taken_out_in_this_file() -> None:
+    written = ast.parse((SOURCE / "gate" / "terms.py").read_text(encoding="utf-8"))
+    named = {node.name for node in written.body if isinstance(node, ast.ClassDef)}
+    assert named == {each.__name__ for each in (Allowed, Within, Decided, Granted, Confirmed)}
+
+
+@pytest.mark.parametrize("layer", [name for name in LAYER_NAMES if name != "disclosure"])
+def test_rel_19_without_one_layer_the_check_of_its_gate_fails(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, layer: str
+) -> None:
+    gate, asked = HELD_BY[layer], layer in STILL_HELD or layer == "intact"
+    if asked:
+        yard.always_asked()
+    if layer == "ladder":
+        yard.ruled(
+            "allow"
+        )  # without a word of somebody else, a call that no layer speaks for is refused anyway
+    gate.close(yard)
+    held(yard, CALL, gate, None)
+    without_layer(monkeypatch, layer)
+    with pytest.raises(AssertionError):
+        held(yard, CALL, gate, None)
+    records = [each.event for each in yard.calls_since(0)]
+    assert ("skill_approval_queued" in records) is asked
+    assert yard.ran == (0 if asked else 1), "what it held ran, or somebody was asked for it"
+
+
+@pytest.mark.parametrize("layer", STILL_HELD)
+def test_rel_19_without_a_layer_and_the_term_behind_it_what_is_forbidden_runs(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, layer: str
+) -> None:
+    gate = HELD_BY[layer]
+    gate.close(yard)
+    held(yard, CALL, gate, None)
+    without_layer(monkeypatch, layer)
+    without_term(monkeypatch, STILL_HELD[layer])
+    with pytest.raises(AssertionError):
+        held(yard, CALL, gate, None)
+    assert yard.ran == 1
+
+
+def test_rel_19_without_disclosure_nobody_could_read_a_skill(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yard.tool = structs.replace(yard.tool, effect="read")
+    observed(yard)
+
+    def read() -> None:
+        assert CALL.go(yard, None).how == "ran"
+
+    read()
+    without_layer(monkeypatch, "disclosure")
+    with pytest.raises(AssertionError):
+        read()
+
+
+@pytest.mark.parametrize(
+    ("name", "term"),
+    [
+        ("stopped meanwhile", Allowed),
+        ("disabled meanwhile", Allowed),
+        ("untrusted meanwhile", Allowed),
+        ("revoked meanwhile", Allowed),
+        ("level lowered meanwhile", Allowed),
+        ("budget used up meanwhile", Within),
+    ],
+)
+def test_rel_19_without_one_term_the_check_of_its_gate_fails(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, name: str, term: type
+) -> None:
+    gate = GATE[name]
+    gate.close(yard)
+    without_term(monkeypatch, term)
+    with pytest.raises(AssertionError):
+        held(yard, CALL, gate, None)
+    assert yard.ran == 1, "with it, the same gate holds: see test_apr_35"
+
+
+def test_rel_19_calls_that_begin_in_one_transaction_share_what_is_left_of_a_budget(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each was judged when all of it was left. With the term, and then without."""
+    yard.configured("[budgets.principal]\ncalls = 5\nseconds = 86400\n")
+
+    async def rush(runtime: Runtime) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        house = runtime._house()
+        judged, everybody = [0], anyio.Event()
+
+        async def look(valid: Any) -> Any:
+            found = await house.look(valid)
+            judged[0] += 1
+            if judged[0] == 20:
+                everybody.set()
+            await everybody.wait()
+            return found
+
+        async def one() -> None:
+            call = runtime._call(yard.tool.name, yard.arguments)
+            outcomes.append(await run(call, structs.replace(house, look=look)))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(20):
+                tasks.start_soon(one)
+        return outcomes
+
+    outcomes = yard.with_runtime(rush)
+    assert sum(isinstance(each, Completed) for each in outcomes) == yard.ran == 5
+    assert {each.code for each in outcomes if isinstance(each, Refused)} == {"budget_exceeded"}
+    without_term(monkeypatch, Within)
+    yard.configured("[budgets.principal]\ncalls = 6\nseconds = 86400\n")
+    yard.with_runtime(rush)
+    assert yard.ran == 25
+
+
+def taken_back_meanwhile(yard: Yard, approval: str) -> None:
+    def take_back() -> None:
+        with yard.opened() as database:
+            revoke_approval(database, approval, by=DECIDER)
+
+    yard.meanwhile = take_back
+
+
+def test_rel_19_without_the_claim_what_was_taken_back_runs(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate("taken back", lambda yard: None, {"resumed": "approval_void"})
+    resume = BY_NAME["Runtime.resume"]
+    first, second = yard.approved(), yard.approved()
+    taken_back_meanwhile(yard, first.approval_id)
+    held(yard, resume, gate, first)
+    taken_back_meanwhile(yard, second.approval_id)
+    without_term(monkeypatch, Decided)
+    with pytest.raises(AssertionError):
+        held(yard, resume, gate, second)
+    assert yard.ran == 1
+
+
+def granted(yard: Yard) -> str:
+    """A standing grant for what the yard's tool does, given with a first approval."""
+    pending = yard.queued()
+    with yard.opened() as database:
+        found = find(database, pending.approval_id)
+        assert found is not None
+        assert found.shown is not None
+        grant = proposed_grant(found.shown, "always", approval=pending.approval_id, by=owner())
+        assert not isinstance(grant, str), grant
+        decide(database, pending.approval_id, by=DECIDER, decision="approve", scope="always", grant=grant)
+    return grant.id
+
+
+def test_rel_19_without_its_term_a_grant_that_was_revoked_still_answers(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grant = granted(yard)
+    assert CALL.go(yard, None).how == "ran"
+    yard.meanwhile = lambda: take_away(yard, grant)
+    gate = Gate("grant revoked meanwhile", lambda yard: None, {"agent": "approval_required"})
+    held(yard, CALL, gate, None)
+    other = granted(yard)
+    yard.meanwhile = lambda: take_away(yard, other)
+    without_term(monkeypatch, Granted)
+    with pytest.raises(AssertionError):
+        held(yard, CALL, gate, None)
+    assert yard.ran == 2
+
+
+def take_away(yard: Yard, grant: str) -> None:
+    with yard.opened() as database:
+        revoke(database, grant, by=owner())
+
+
+def said(yard: Yard, runtime: Runtime, id: str, *, turn: int, confirmed: bool) -> Call:
+    return Call(
+        id=id,
+        principal=runtime._principal,
+        tool=yard.tool.name,
+        arguments={**yard.arguments, "confirmed": confirmed},
+        surroundings=Surroundings(session="s-1", turn=turn),
+    )
+
+
+def twice_on_one_word(yard: Yard, act: str) -> list[Outcome]:
+    """The caller is asked, says yes once, and two calls of that very act want to begin on his one word."""
+    yard.tool = structs.replace(yard.tool, confirmation="Pour?")
+    yard.arguments = {**yard.arguments, "note": act}
+
+    async def main(runtime: Runtime) -> list[Outcome]:
+        house = runtime._house()
+        outcomes = [await run(said(yard, runtime, f"{act}_0", turn=1, confirmed=False), house)]
+        judged = {id: anyio.Event() for id in (f"{act}_1", f"{act}_2")}
+
+        async def one(id: str) -> None:
+            async def look(valid: Any) -> Any:
+                assert question(valid) is not None
+                found = await house.look(valid)
+                judged[id].set()
+                for each in judged.values():
+                    await each.wait()
+                return found
+
+            call = said(yard, runtime, id, turn=2, confirmed=True)
+            outcomes.append(await run(call, structs.replace(house, look=look)))
+
+        async with anyio.create_task_group() as tasks:
+            for id in judged:
+                tasks.start_soon(one, id)
+        return outcomes
+
+    made: list[Outcome] = yard.with_runtime(main)
+    return made
+
+
+def test_rel_19_without_its_term_the_callers_one_word_counts_twice(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def once(outcomes: list[Outcome]) -> None:
+        assert isinstance(outcomes[0], Refused)
+        assert outcomes[0].code == "confirmation_required"
+        ran = [each for each in outcomes[1:] if isinstance(each, Completed)]
+        late = [each.code for each in outcomes[1:] if isinstance(each, Refused)]
+        assert (len(ran), late) == (1, ["confirmation_required"])
+
+    once(twice_on_one_word(yard, "one"))
+    assert yard.ran == 1
+    without_term(monkeypatch, Confirmed)
+    with pytest.raises(AssertionError):
+        once(twice_on_one_word(yard, "other"))
+    assert yard.ran == 3
+
+
+def test_rel_19_without_the_desk_what_must_be_asked_runs_unasked(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = GATE["asked by a rule"]
+    gate.close(yard)
+    held(yard, CALL, gate, None)
+
+    def nods(authorized: AuthorizedCall, situation: Any) -> ApprovedCall:
+        return ApprovedCall(authorized=authorized, evidence="policy")
+
+    monkeypatch.setattr(metier.pipeline, "approve", nods)
+    with pytest.raises(AssertionError):
+        held(yard, CALL, gate, None)
+    assert yard.ran == 1
+
+
+def test_rel_19_without_the_intent_something_runs_that_is_on_no_record(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = GATE["record gone meanwhile"]
+    gate.close(yard)
+    held(yard, CALL, gate, None)
+
+    async def intent(*_: Any) -> Intent:
+        return Intent(seq=1, act=Act(principal="agent:library"))
+
+    monkeypatch.setattr(Recorder, "intent", intent)
+    with pytest.raises(AssertionError):
+        held(yard, CALL, gate, None)
+    assert yard.ran == 1
+
+
+def test_rel_19_without_validate_the_ill_formed_runs(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = GATE["ill-formed"]
+    gate.close(yard)
+    held(yard, CALL, gate, None)
+    monkeypatch.setattr("metier.gate.validate._unfit", lambda arguments, tool: "")
+    with pytest.raises(AssertionError):
+        held(yard, CALL, gate, None)
+    assert yard.ran == 1
