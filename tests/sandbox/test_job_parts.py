@@ -13,9 +13,9 @@ from msgspec import structs
 
 import metier
 from machine import Machine
+from metier.config.ground import ground_of as runtime_ground
 from metier.model.permission import PermissionSet
 from metier.model.skill import Limits
-from metier.runtime.state import ground as runtime_ground
 from metier.sandbox.job_argv import filled
 from metier.sandbox.job_binaries import keeps_to_itself, real_programs
 from metier.sandbox.job_environment import granted_variables
