@@ -33,9 +33,16 @@ def compilers(of: int) -> list[int]:
     """Processes below `of` that compile."""
     found = []
     for thread in Path(f"/proc/{of}/task").iterdir():
-        for child in (thread / "children").read_text().split():
-            line = Path(f"/proc/{child}/cmdline")
-            if line.exists() and os.path.basename(compile_wasm.__file__).encode() in line.read_bytes():
+        try:
+            children = (thread / "children").read_text().split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # the thread ended between two looks
+        for child in children:
+            try:
+                line = Path(f"/proc/{child}/cmdline").read_bytes()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if os.path.basename(compile_wasm.__file__).encode() in line:
                 found.append(int(child))
     return found
 
