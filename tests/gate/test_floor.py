@@ -22,7 +22,7 @@ GROUND = Ground(
     workspace=f"{STATE}/workspace",
     home="/home/me",
     trusted_roots=("/home/me/.agents/skills", "/srv/skills"),
-    decides_by=("/etc/metier/own.toml", f"{STATE}/policy.toml", "/work/project/metier.toml"),
+    decides_by=("/etc/metier/own.toml", f"{STATE}/policy.toml", "/projects/tea/metier.toml"),
     secret_files=("/home/me/.keys/weather",),
     links={STATE: "/disk/metier", f"{STATE}/workspace": "/disk/metier/workspace"},
 )
@@ -113,9 +113,9 @@ def test_any_other_place_is_no_matter_of_the_floor(path: str) -> None:
     [
         "/etc/metier/own.toml",
         "/etc/metier",
-        "/work/project/metier.toml",
-        "/work/project",
-        "/work",
+        "/projects/tea/metier.toml",
+        "/projects/tea",
+        "/projects",
         "/anywhere/metier.toml",
         "/anywhere/Metier.TOML",
         "/anywhere/metier.toml/below",
@@ -134,7 +134,7 @@ def test_what_metier_decides_by_and_the_bytes_it_trusts_are_not_written(path: st
     assert "cannot be written" in said
 
 
-@pytest.mark.parametrize("path", ["/work/project", "/srv/skills", "{baseDir}", "/etc/metier/own.toml"])
+@pytest.mark.parametrize("path", ["/projects/tea", "/srv/skills", "{baseDir}", "/etc/metier/own.toml"])
 def test_what_metier_decides_by_may_be_read_where_no_secret_lies(path: str) -> None:
     assert judged(reads={path}) == ()
 
