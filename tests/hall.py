@@ -23,6 +23,7 @@ from metier.model.skill import Tool
 from metier.model.text import hidden
 from metier.pipeline import House, run
 from metier.record.audit import AuditLog
+from metier.record.beside import apart
 from metier.record.database import Database
 from metier.record.recorder import Recorder
 from metier.record.verify import verify
@@ -109,10 +110,8 @@ class Hall:
 
     def payload(self, seq: int, name: str) -> bytes:
         with self.database.reading() as connection:
-            row = connection.execute(
-                "SELECT body FROM payload WHERE seq = ? AND name = ?", (seq, name)
-            ).fetchone()
-        return bytes(row[0])
+            (kept,) = connection.execute("SELECT kept FROM audit WHERE seq = ?", (seq,)).fetchone()
+        return (apart(kept) or {})[name]
 
     def recorded(self) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}

@@ -110,7 +110,10 @@ class Listener:
         line, *lines = head.decode("latin-1").split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (each.partition(":") for each in lines)}
         while len(body) < int(headers.get("content-length", "0")):
-            body += connection.recv(65_536)
+            piece = connection.recv(65_536)
+            if not piece:
+                return None
+            body += piece
         return Asked(line, headers, head, body)
 
 

@@ -78,7 +78,7 @@ def test_res_15_such_a_value_is_refused_by_the_gate_and_leaves_a_small_record(
     assert parlour.ran == []
     assert parlour.events(outcome) == ["skill_execution_blocked"]
     with parlour.database.reading() as connection:
-        (stored,) = connection.execute("SELECT sum(length(body)) FROM payload").fetchone()
+        (stored,) = connection.execute("SELECT sum(length(kept)) FROM audit").fetchone()
     assert (stored or 0) < 2_000_000
 
 

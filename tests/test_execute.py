@@ -444,7 +444,7 @@ def test_what_the_sandbox_saw_comes_with_the_outcome_and_into_the_record(forge: 
     ended = forge.records()[-1]
     assert set(ended.payloads) == {"result", "run"}
     with forge.database.reading() as connection:
-        query = "SELECT body FROM payload WHERE seq = ? AND name = 'run'"
+        query = "SELECT kept FROM audit WHERE seq = ?"
         kept = connection.execute(query, (ended.seq,)).fetchone()[0]
     assert b"/etc/shadow" in kept
     assert b"said" not in kept, "what it printed is not kept unasked"

@@ -653,7 +653,9 @@ def test_a_word_that_somebody_put_in_the_place_of_another_is_told_to_nobody(
 ) -> None:
     approval = ask(database)
     denied(database, approval, word="do not")
-    intruder.execute("UPDATE payload SET body = CAST('\"go on\"' AS BLOB) WHERE name = 'word'")
+    intruder.execute(
+        "UPDATE audit SET kept = CAST('{\"word\":\"go on\"}' AS BLOB) WHERE instr(kept, 'do not')"
+    )
     assert (find(database, approval) or _gone()).word == ""
     assert not verify(path).ok
 

@@ -35,7 +35,7 @@ def test_a_plain_delete_would_have_left_it_on_disk(
 ) -> None:
     log.refused(act, code="c", reasons=("r",), payloads={"arguments": {"text": "canary-text"}})
     intruder.execute("PRAGMA secure_delete=OFF")
-    intruder.execute("DELETE FROM payload")
+    intruder.execute("DELETE FROM audit")
     intruder.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert b"canary-text" in on_disk()
 
@@ -44,7 +44,7 @@ def test_the_key_goes_too(
     log: AuditLog, act: Act, intruder: sqlite3.Connection, on_disk: Callable[[], bytes]
 ) -> None:
     log.refused(act, code="c", reasons=("r",), payloads={"arguments": {"pin": "4711"}})
-    (key,) = intruder.execute("SELECT key FROM payload").fetchone()
+    (key,) = intruder.execute("SELECT keys FROM audit").fetchone()
     assert key in on_disk()
     log.erase(1, by="owner")
     assert key not in on_disk()
@@ -107,7 +107,7 @@ def test_an_erasure_nobody_recorded_is_found(
     path: str, log: AuditLog, act: Act, intruder: sqlite3.Connection
 ) -> None:
     log.refused(act, code="c", reasons=("r",), payloads={"arguments": "text"})
-    intruder.execute("UPDATE payload SET key = zeroblob(length(key)), body = zeroblob(length(body))")
+    intruder.execute("UPDATE audit SET keys = zeroblob(length(keys)), kept = zeroblob(length(kept))")
     assert verify(path).first_bad == 1
     intruder.execute("INSERT INTO erasure VALUES (1, 1)")
     assert verify(path).first_bad == 1

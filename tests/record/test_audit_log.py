@@ -56,9 +56,9 @@ def test_what_was_kept_beside_a_record_is_shown_while_it_is_the_recorded_one(
     ]
     log.erase(first.seq, by="owner")
     intruder.execute(
-        "UPDATE payload SET body = CAST('{}' AS BLOB) WHERE seq = ? AND name = 'arguments'", (second.seq,)
+        "UPDATE audit SET kept = CAST(replace(kept, 'second', 'zweite') AS BLOB) WHERE seq = ?", (second.seq,)
     )
-    intruder.execute("UPDATE payload SET body = 'text', key = 5 WHERE seq = ?", (third.seq,))
+    intruder.execute("UPDATE audit SET kept = 'text', keys = 5 WHERE seq = ?", (third.seq,))
     assert [log.kept(each) for each in (first, second, third)] == [{}, {"note": None}, {}]
 
 
@@ -264,7 +264,7 @@ def test_aud_08_hostile_text_stays_one_valid_record(
     log.outcome(intent, "skill_executed", code=text, reasons=(text,), payloads={text: text})
     assert len(log.tail(10)) == len(log.tail(10, call_id=text)) == 2
     assert log.tail(10)[0].event == "skill_execution_started"
-    for (body,) in intruder.execute("SELECT body FROM audit UNION ALL SELECT body FROM payload"):
+    for (body,) in intruder.execute("SELECT body FROM audit UNION ALL SELECT kept FROM audit"):
         body.decode("utf-8")
         assert b"\n" not in body
         assert b"\0" not in body
@@ -284,7 +284,7 @@ def test_aud_08_bulk_is_cut_where_one_can_see_it(log: AuditLog, intruder: sqlite
         assert len(text.encode()) <= TEXT_BYTES
         assert text.endswith("… [cut, 20000000 bytes]")
     assert record.reasons[-1] == "… [cut, 1000 in all]"
-    assert intruder.execute("SELECT body FROM payload").fetchall() == [(None,)]
+    assert intruder.execute("SELECT kept FROM audit").fetchall() == [(None,)]
     assert intruder.execute("SELECT length(body) FROM audit").fetchone()[0] < 300_000
 
 
@@ -292,8 +292,8 @@ def test_a_payload_of_just_the_allowed_size_is_kept(path: str, log: AuditLog, ac
     for size in (PAYLOAD_BYTES - 2, PAYLOAD_BYTES - 1):
         log.refused(act, code="c", reasons=("r",), payloads={"arguments": "x" * size})
     with Database.open(path) as database, database.reading() as connection:
-        lengths = connection.execute("SELECT length(body) FROM payload ORDER BY seq").fetchall()
-    assert lengths == [(PAYLOAD_BYTES,), (None,)]
+        lengths = connection.execute("SELECT length(kept) FROM audit ORDER BY seq").fetchall()
+    assert lengths == [(len('{"arguments":}') + PAYLOAD_BYTES,), (None,)]
     assert verify(path).ok
 
 
@@ -381,7 +381,7 @@ def test_sec_05_a_short_payload_cannot_be_guessed_from_the_chain(
     bare = hashlib.sha256(guesses[4711]).hexdigest()
     assert [guess for guess in guesses if hashlib.sha256(guess).hexdigest() == bare] == [guesses[4711]]
     assert first not in {hashlib.sha256(guess).hexdigest() for guess in guesses}
-    (key,) = intruder.execute("SELECT key FROM payload WHERE seq = 1").fetchone()
+    (key,) = intruder.execute("SELECT keys FROM audit WHERE seq = 1").fetchone()
     assert keyed_digest(key, guesses[4711]) == first, "whoever has the key can prove it"
 
 
@@ -434,7 +434,9 @@ def test_a_newer_metiers_event_can_still_be_shown(path: str, log: AuditLog, act:
     log.refused(act, code="c", reasons=("r",))
     with Database.open(path) as database, database.transaction() as connection:
         body = b'{"seq":2,"at":"t","event":"moon_landed","level":"loud","category":"space","crew":3}'
-        connection.execute("INSERT INTO audit VALUES (2, ?, ?)", (body, link(head(connection)[1], 2, body)))
+        connection.execute(
+            "INSERT INTO audit VALUES (2, ?, ?, NULL, NULL)", (body, link(head(connection)[1], 2, body))
+        )
     assert log.tail(1)[0].event == "moon_landed"
     assert verify(path).ok
 

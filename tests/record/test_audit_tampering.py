@@ -89,12 +89,12 @@ def delete_the_first(intruder: sqlite3.Connection) -> int:
 def duplicate(intruder: sqlite3.Connection) -> int:
     for seq in range(20, 7, -1):
         intruder.execute("UPDATE audit SET seq = ? WHERE seq = ?", (seq + 1, seq))
-    intruder.execute("INSERT INTO audit SELECT 8, body, hash FROM audit WHERE seq = 7")
+    intruder.execute("INSERT INTO audit SELECT 8, body, hash, keys, kept FROM audit WHERE seq = 7")
     return 8
 
 
 def append_a_copy(intruder: sqlite3.Connection) -> int:
-    intruder.execute("INSERT INTO audit SELECT 21, body, hash FROM audit WHERE seq = 20")
+    intruder.execute("INSERT INTO audit SELECT 21, body, hash, keys, kept FROM audit WHERE seq = 20")
     return 21
 
 
@@ -105,12 +105,12 @@ def swap(intruder: sqlite3.Connection) -> int:
 
 
 def insert_before_the_first(intruder: sqlite3.Connection) -> int:
-    intruder.execute("INSERT INTO audit SELECT 0, body, hash FROM audit WHERE seq = 1")
+    intruder.execute("INSERT INTO audit SELECT 0, body, hash, keys, kept FROM audit WHERE seq = 1")
     return 0
 
 
 def insert_after_a_gap(intruder: sqlite3.Connection) -> int:
-    intruder.execute("INSERT INTO audit SELECT 25, body, hash FROM audit WHERE seq = 20")
+    intruder.execute("INSERT INTO audit SELECT 25, body, hash, keys, kept FROM audit WHERE seq = 20")
     return 21
 
 
@@ -123,12 +123,14 @@ def rewrite_with_its_hash(intruder: sqlite3.Connection) -> int:
 
 def append_with_a_false_number(intruder: sqlite3.Connection) -> int:
     _, body, last = rows(intruder)[-1]
-    intruder.execute("INSERT INTO audit VALUES (21, ?, ?)", (body, link(last, 21, body)))
+    intruder.execute("INSERT INTO audit VALUES (21, ?, ?, NULL, NULL)", (body, link(last, 21, body)))
     return 21
 
 
 def append_what_is_no_record(intruder: sqlite3.Connection) -> int:
-    intruder.execute("INSERT INTO audit VALUES (21, x'ff', ?)", (link(rows(intruder)[-1][2], 21, b"\xff"),))
+    intruder.execute(
+        "INSERT INTO audit VALUES (21, x'ff', ?, NULL, NULL)", (link(rows(intruder)[-1][2], 21, b"\xff"),)
+    )
     return 21
 
 
@@ -179,7 +181,9 @@ def test_aud_02_an_outcome_is_believed_only_once(
 ) -> None:
     fill(log, act, 2)
     body = rows(intruder)[1][1].replace(b'"seq":2', b'"seq":3')
-    intruder.execute("INSERT INTO audit VALUES (3, ?, ?)", (body, link(rows(intruder)[1][2], 3, body)))
+    intruder.execute(
+        "INSERT INTO audit VALUES (3, ?, ?, NULL, NULL)", (body, link(rows(intruder)[1][2], 3, body))
+    )
     assert verify(path).first_bad == 3
 
 
@@ -231,22 +235,33 @@ def test_a_walk_can_stop_early(path: str, log: AuditLog, act: Act, intruder: sql
 @pytest.mark.parametrize(
     "change",
     [
-        "UPDATE payload SET body = replace(body, '3', '4')",
-        "UPDATE payload SET key = zeroblob(32)",
-        "UPDATE payload SET name = 'result'",
-        "DELETE FROM payload",
-        "INSERT INTO payload SELECT 5, name, key, body FROM payload",
-        "INSERT INTO payload SELECT 7, 'more', key, body FROM payload",
-        "INSERT INTO payload SELECT 77, name, key, body FROM payload",
-        "UPDATE payload SET key = zeroblob(32), body = zeroblob(3); INSERT INTO erasure VALUES (7, 2)",
+        "UPDATE audit SET kept = CAST(replace(kept, '3', '4') AS BLOB) WHERE seq = 7",
+        "UPDATE audit SET keys = zeroblob(32) WHERE seq = 7",
+        "UPDATE audit SET keys = NULL WHERE seq = 7",
+        "UPDATE audit SET keys = CAST(keys || keys AS BLOB) WHERE seq = 7",
+        "UPDATE audit SET kept = CAST(replace(kept, 'arguments', 'result') AS BLOB) WHERE seq = 7",
+        "UPDATE audit SET kept = NULL WHERE seq = 7",
+        "UPDATE audit SET kept = NULL, keys = NULL WHERE seq = 7",
+        "UPDATE audit SET keys = (SELECT keys FROM audit WHERE seq = 7) WHERE seq = 5",
+        "UPDATE audit SET kept = (SELECT kept FROM audit WHERE seq = 7) WHERE seq = 5",
+        "UPDATE audit SET (keys, kept) = (SELECT keys, kept FROM audit WHERE seq = 7) WHERE seq = 5",
+        "UPDATE audit SET kept = CAST(replace(kept, '}}', '},\"more\":1}') AS BLOB) WHERE seq = 7",
+        "UPDATE audit SET kept = CAST(replace(kept, '}}', '},\"arguments\":{\"n\":3}}') AS BLOB) WHERE seq = 7",
+        "UPDATE audit SET kept = CAST(replace(kept, '{\"n', ' {\"n') AS BLOB) WHERE seq = 7",
+        "UPDATE audit SET kept = CAST(kept || ' ' AS BLOB) WHERE seq = 7",
+        "UPDATE audit SET keys = zeroblob(32), kept = zeroblob(3) WHERE seq = 7; INSERT INTO erasure VALUES (7, 2)",
     ],
 )
 def test_a_payload_that_is_not_the_recorded_one_is_found(
     path: str, log: AuditLog, act: Act, intruder: sqlite3.Connection, change: str
 ) -> None:
     fill(log, act, 20)
-    assert intruder.execute("SELECT seq, body FROM payload").fetchall() == [(7, b'{"n":3}')]
+    found = intruder.execute("SELECT seq, kept FROM audit WHERE keys IS NOT NULL").fetchall()
+    assert found == [(7, b'{"arguments":{"n":3}}')]
+    assert verify(path).ok
+    before = intruder.execute("SELECT keys, kept FROM audit").fetchall()
     intruder.executescript(change)
+    assert intruder.execute("SELECT keys, kept FROM audit").fetchall() != before
     assert not verify(path).ok
 
 

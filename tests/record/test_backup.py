@@ -177,7 +177,7 @@ def test_a_state_that_is_there_is_not_overwritten(path: str, log: AuditLog, copy
     [
         "UPDATE audit SET body = CAST(replace(body, 'cli', 'bob') AS BLOB) WHERE seq = 2",
         "DELETE FROM audit WHERE seq = 2",
-        "UPDATE payload SET body = x'31'",
+        "UPDATE audit SET kept = x'31' WHERE seq = 2",
         "CREATE TRIGGER t AFTER INSERT ON audit BEGIN SELECT 1; END",
         "INSERT INTO setting VALUES ('trust_level', 'adaptive_auto', '', '')",
     ],
@@ -223,7 +223,7 @@ def test_a_state_that_does_not_verify_is_copied_as_evidence(
     path: str, log: AuditLog, copy: str, intruder: sqlite3.Connection
 ) -> None:
     fill(log, 3)
-    intruder.execute("UPDATE payload SET body = x'31' WHERE seq = 2")
+    intruder.execute("UPDATE audit SET kept = x'31' WHERE seq = 2")
     assert not back_up(path, copy).ok
     assert verify(copy).first_bad == 2
 

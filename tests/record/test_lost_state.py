@@ -3,6 +3,7 @@
 import os
 import shutil
 import sqlite3
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from metier.errors import RecordError, StateError
 from metier.model.permission import PermissionSet
+from metier.record import place as places
 from metier.record.audit import AuditLog, Intent
 from metier.record.chain import Act
 from metier.record.database import Database
@@ -62,6 +64,10 @@ class Meanwhile:
         """Nothing is used up."""
 
 
+def folder_is_known(database: Database) -> bool:
+    return database.place._searched is not None  # pyright: ignore[reportPrivateUsage]
+
+
 CHANGES = [
     remove,
     move_away,
@@ -73,14 +79,21 @@ CHANGES = [
 ]
 
 
+@pytest.mark.parametrize("settled", [False, True], ids=["a moment after", "long after"])
 @pytest.mark.parametrize("change", CHANGES)
 def test_aud_06_a_log_that_was_removed_or_swapped_while_open_refuses(
-    path: str, act: Act, change: Callable[[str], None]
+    path: str, act: Act, change: Callable[[str], None], settled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Database.open(path) as database:
         log, store = AuditLog(database), TrustStore(database)
         intent = log.intent(act)
         assert isinstance(intent, Intent)
+        assert not folder_is_known(database), "what changed just now may change again unseen"
+        if settled:
+            monkeypatch.setattr(places, "SETTLED_NS", 50_000_000)
+            time.sleep(0.06)
+            log.tail(1)
+            assert folder_is_known(database)
         change(path)
         for use in (
             lambda: log.intent(act),

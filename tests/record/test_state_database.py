@@ -170,8 +170,11 @@ def test_rel_07_a_damaged_page_is_refused_in_words(path: str, act: Act) -> None:
     with Database.open(path) as database:
         for _ in range(200):
             AuditLog(database).refused(act, code="c", reasons=("r",))
+        with database.reading() as connection:
+            question = "SELECT rootpage FROM sqlite_schema WHERE name = 'audit'"
+            (page,) = connection.execute(question).fetchone()
     with open(path, "r+b") as file:
-        file.seek(4096)  # where the records begin
+        file.seek(4096 * (page - 1))
         file.write(b"\xff" * 4096)
     with Database.open(path) as database, pytest.raises(RecordError, match="damaged") as caught:
         AuditLog(database).intent(act)

@@ -1,5 +1,6 @@
 """What lies beside the chain in the same file is checked too: objects, payloads, trust and open intents."""
 
+import hmac
 import os
 import sqlite3
 
@@ -9,7 +10,6 @@ import pytest
 from metier.errors import RecordError, StateError
 from metier.model.permission import PermissionSet
 from metier.record.audit import AuditLog, Intent
-from metier.record.beside import keyed
 from metier.record.chain import Act, keyed_digest
 from metier.record.database import Database, open_if_there
 from metier.record.payload import PAYLOAD_BYTES
@@ -70,7 +70,7 @@ def test_a_trigger_that_is_planted_later_does_not_fire(
 def test_a_trigger_would_have_fired(log: AuditLog, act: Act, intruder: sqlite3.Connection) -> None:
     log.intent(act)
     intruder.execute(PLANTED["trigger"])
-    intruder.execute("INSERT INTO audit VALUES (2, x'', x'')")
+    intruder.execute("INSERT INTO audit VALUES (2, x'', x'', NULL, NULL)")
     assert intruder.execute("SELECT seq FROM open_intent").fetchall() == []
 
 
@@ -87,18 +87,21 @@ def test_ordinary_care_of_the_file_is_no_change(
 @pytest.mark.parametrize(
     "change",
     [
-        "UPDATE payload SET body = NULL",
-        "UPDATE payload SET body = NULL, key = zeroblob(32)",
-        "UPDATE payload SET key = x'00' WHERE seq = 2",
-        "UPDATE payload SET body = x'31' WHERE seq = 2",
-        "UPDATE payload SET body = x'31' WHERE seq = 3",
-        "UPDATE payload SET key = x'31' WHERE seq = 3",
-        "UPDATE payload SET key = 12 WHERE seq = 1",
-        "UPDATE payload SET key = 'text' WHERE seq = 1",
-        "UPDATE payload SET body = 12 WHERE seq = 1",
-        "UPDATE payload SET name = x'617267756d656e7473ff' WHERE seq = 1",
-        "UPDATE payload SET seq = 'one' WHERE seq = 1",
-        "UPDATE payload SET seq = -1 WHERE seq = 1",
+        "UPDATE audit SET kept = NULL",
+        "UPDATE audit SET kept = NULL, keys = zeroblob(32)",
+        "UPDATE audit SET keys = x'00' WHERE seq = 2",
+        "UPDATE audit SET keys = zeroblob(32) WHERE seq = 2",
+        "UPDATE audit SET kept = x'31' WHERE seq = 2",
+        "UPDATE audit SET kept = (SELECT kept FROM audit WHERE seq = 1) WHERE seq = 2",
+        "UPDATE audit SET kept = x'31' WHERE seq = 3",
+        "UPDATE audit SET keys = x'31' WHERE seq = 3",
+        "UPDATE audit SET keys = NULL, kept = NULL WHERE seq = 3",
+        "UPDATE audit SET keys = 12 WHERE seq = 1",
+        "UPDATE audit SET keys = 'text' WHERE seq = 1",
+        "UPDATE audit SET kept = 12 WHERE seq = 1",
+        "UPDATE audit SET kept = CAST(kept AS TEXT) WHERE seq = 1",
+        "UPDATE audit SET kept = CAST(replace(kept, 'arguments', CAST(x'617267756d656e7473ff' AS TEXT)) AS BLOB) WHERE seq = 1",
+        "UPDATE audit SET keys = zeroblob(32), kept = x'00' WHERE seq = 4",
     ],
 )
 def test_a_payload_is_there_as_recorded_or_gone_on_the_record(
@@ -197,4 +200,4 @@ def test_a_cut_tail_shows_in_what_it_leaves_behind(
 def test_the_quick_digest_of_a_payload_is_the_one_that_is_recorded(key: int) -> None:
     for size in (0, 1, 31, 32, 55, 56, 63, 64, 65, 1000, 70_000):
         secret, body = os.urandom(key), os.urandom(size)
-        assert keyed(secret, body) == keyed_digest(secret, body)
+        assert keyed_digest(secret, body) == hmac.digest(secret, body, "sha256").hex()

@@ -2,8 +2,9 @@
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -12,8 +13,10 @@ from metier.errors import StateError
 from metier.model.permission import PermissionSet
 from metier.record import connection
 from metier.record.audit import AuditLog, Intent
+from metier.record.beside import apart
 from metier.record.chain import GENESIS, Act, link
 from metier.record.database import Database
+from metier.record.payload import PAYLOAD_BYTES
 from metier.record.schema import APPLICATION_ID, MIGRATIONS, VERSION
 from metier.record.trust import Trusts, TrustStore
 from metier.record.verify import verify
@@ -99,6 +102,101 @@ def test_rel_14_what_was_upgraded_is_refused_by_the_older_version(
         Database.open(path)
     assert f"schema {VERSION + 1}" in caught.value.remedy
     assert version(path) == VERSION + 1
+
+
+def as_of_the_third_step(path: str) -> None:
+    """Put what lies beside records back into a table of its own."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        file.execute("PRAGMA foreign_keys=OFF")
+        rows = file.execute("SELECT * FROM audit").fetchall()
+        file.execute("DROP TABLE audit")
+        for statement in MIGRATIONS[0][:2]:
+            file.execute(statement)
+        for seq, body, hash, keys, kept in rows:
+            file.execute("INSERT INTO audit VALUES (?, ?, ?)", (seq, body, hash))
+            erased = kept is not None and not kept.strip(b"\0")
+            found = {} if erased else apart(kept) or {}
+            for place, name in enumerate(sorted(msgspec.json.decode(body).get("payloads", {}))):
+                key = keys[place * 32 : place * 32 + 32]
+                content = bytes(9) if erased else found.get(name)
+                file.execute("INSERT INTO payload VALUES (?, ?, ?, ?)", (seq, name, key, content))
+        file.execute("PRAGMA user_version=3")
+
+
+@pytest.fixture
+def third(path: str, act: Act) -> str:
+    """State of the third step, with payloads of every kind: one, two, only a digest, large, erased, none."""
+    with Database.open(path) as database:
+        log = AuditLog(database)
+        for payloads in (
+            {"arguments": {"n": 1}},
+            {"result": ["zwei", "é"], "arguments": {}},
+            {},
+            {"a": "gone"},
+        ):
+            log.refused(act, code="c", reasons=("r",), payloads=payloads)
+        AuditLog(database, payloads="hashes").refused(
+            act, code="c", reasons=("r",), payloads={"b": 1, "a": 2}
+        )
+        log.refused(act, code="c", reasons=("r",), payloads={"large": "x" * PAYLOAD_BYTES, "small": "canary"})
+        log.intent(act)
+        log.erase(4, by="owner")
+    as_of_the_third_step(path)
+    return path
+
+
+def test_rel_14_payloads_of_a_table_of_their_own_are_seen_as_they_lie_and_move_to_their_records(
+    third: str, on_disk: Callable[[], bytes]
+) -> None:
+    before = Path(third).read_bytes()
+    looked = verify(third)
+    assert (looked.ok, looked.records, looked.open_intents) == (True, 8, (7,)), looked.problem
+    with Database.look(third) as database:
+        shown = [AuditLog(database).kept(record) for record in AuditLog(database).tail(10)]
+    assert Path(third).read_bytes() == before, "looking changes nothing"
+    kept = [
+        {"arguments": {"n": 1}},
+        {"result": ["zwei", "é"], "arguments": {}},
+        {},
+        {},
+        {},
+        {"small": "canary"},
+        {},
+        {},
+    ]
+    assert shown == kept
+    with Database.open(third) as database:
+        log = AuditLog(database)
+        assert [log.kept(record) for record in log.tail(10)] == kept
+        found = verify(third, expected=(looked.records, looked.head))
+        assert found.ok, found.problem
+        log.erase(6, by="owner")
+        assert b"canary" not in on_disk(), "no copy stays where it lay before"
+        assert verify(third).ok
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE payload SET body = CAST('{}' AS BLOB) WHERE seq = 1",
+        "UPDATE payload SET key = zeroblob(32) WHERE seq = 5 AND name = 'a'",
+        "UPDATE payload SET name = 'other' WHERE seq = 1",
+        "UPDATE payload SET body = x'31' WHERE seq = 5 AND name = 'b'",
+        "DELETE FROM payload WHERE seq = 2 AND name = 'result'",
+        "INSERT INTO payload VALUES (3, 'more', zeroblob(32), x'31')",
+        "UPDATE payload SET body = 'text' WHERE seq = 6",
+        "INSERT INTO erasure VALUES (1, 8)",
+        "DELETE FROM erasure",
+    ],
+)
+def test_rel_14_what_was_tampered_with_before_an_upgrade_is_found_before_and_after_it(
+    third: str, change: str
+) -> None:
+    with closing(sqlite3.connect(third, isolation_level=None)) as file:
+        assert file.execute(change).rowcount
+    assert not verify(third).ok
+    Database.open(third).close()
+    assert not verify(third).ok
 
 
 def test_rel_14_a_log_from_before_the_tables_of_today_goes_on(path: str, act: Act) -> None:

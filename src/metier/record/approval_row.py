@@ -11,6 +11,7 @@ import msgspec
 
 from metier.model.approval import Approval, Shown, State
 from metier.record.approval_clock import Moment, Term, is_over
+from metier.record.beside import recorded
 from metier.record.chain import grant_digest, keyed_digest
 from metier.record.glance import UNDECODABLE, Glance, glance
 from metier.record.schema import KNOWS_SETTING
@@ -149,17 +150,14 @@ def word_of(connection: "sqlite3.Connection", row: Row) -> str:
     like every other."""
     if row.state != "denied":
         return ""
-    found = connection.execute(
-        """SELECT audit.body, payload.key, payload.body FROM audit JOIN payload USING (seq)
-           WHERE audit.seq = ? AND payload.name = 'word'""",
-        (row.record,),
+    found: tuple[object, object, object] | None = connection.execute(
+        "SELECT body, keys, kept FROM audit WHERE seq = ?", (row.record,)
     ).fetchone()
-    if found is None or not all(isinstance(each, bytes) for each in found):
+    if found is None or not isinstance(found[0], bytes):
         return ""
-    body, key, word = cast("tuple[bytes, bytes, bytes]", found)
-    record = glance(body)
-    same = isinstance(record, Glance) and keyed_digest(key, word) == record.payloads.get("word")
-    return msgspec.json.decode(word, type=str) if same else ""
+    record = glance(found[0])
+    word = recorded(record.payloads, *found[1:]).get("word") if isinstance(record, Glance) else None
+    return msgspec.json.decode(word, type=str) if word is not None else ""
 
 
 def shown_in(row: Row) -> Shown | None:

@@ -12,7 +12,7 @@ import msgspec
 from metier.errors import RecordError, StateError
 from metier.model.digest import Json
 from metier.model.outcome import RefusalCode
-from metier.record.chain import NOT_RUN, Act, Ran, Record, append, head, keyed_digest, now
+from metier.record.chain import NOT_RUN, Act, Ran, Record, append, head, now
 from metier.record.events import Ending, Event, Note
 from metier.record.glance import UNDECODABLE
 from metier.record.payload import PAYLOAD_BYTES, Payloads, bounded_text, payload_bytes
@@ -204,7 +204,12 @@ class AuditLog:
         from metier.record.erasure import erase
 
         with _recording(), self._database.reading() as connection:
-            if connection.execute("SELECT 1 FROM payload WHERE seq = ?", (seq,)).fetchone() is None:
+            if (
+                connection.execute(
+                    "SELECT 1 FROM audit WHERE seq = ? AND keys IS NOT NULL", (seq,)
+                ).fetchone()
+                is None
+            ):
                 raise RecordError(
                     f"record {seq} has no payload", remedy="Look it up with `metier audit tail`"
                 )
@@ -232,15 +237,12 @@ class AuditLog:
 
     def kept(self, record: Record) -> dict[str, Json]:
         """The payloads of a record that are still there and are the recorded ones."""
-        found: dict[str, Json] = {}
+        from metier.record.beside import recorded
+
         with _recording(), self._database.reading() as connection:
-            for name, key, body in connection.execute(
-                "SELECT name, key, body FROM payload WHERE seq = ? ORDER BY name", (record.seq,)
-            ):
-                there = isinstance(key, bytes) and isinstance(body, bytes)
-                if there and keyed_digest(key, body) == record.payloads.get(name):
-                    found[name] = msgspec.json.decode(body)
-        return found
+            row = connection.execute("SELECT keys, kept FROM audit WHERE seq = ?", (record.seq,)).fetchone()
+        found = recorded(record.payloads, *row) if row is not None else {}
+        return {name: msgspec.json.decode(body) for name, body in found.items()}
 
     def open_intents(self) -> list[Record]:
         """Acts that were begun and of which nobody knows how they ended."""

@@ -10,7 +10,7 @@ from typing import Final
 from metier.errors import StateError
 from metier.record.held import Held
 from metier.record.private import absolute
-from metier.record.schema import APPLICATION_ID, MIGRATIONS, NEWS, VERSION
+from metier.record.schema import APPLICATION_ID, KNOWS_BESIDE, MIGRATIONS, NEWS, TOGETHER, VERSION
 from metier.record.shape import compare
 
 
@@ -86,15 +86,22 @@ def _looking(path: str, mode: str) -> Held:
         _address(path, mode), uri=True, isolation_level=None, check_same_thread=False, factory=Held
     )
     try:
-        connection.execute("PRAGMA query_only=ON")
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST)
         _harden(connection)
         _require_ours(connection, path)
-        _schema_version(connection, path)
+        _see_as_now(connection, _schema_version(connection, path))
+        connection.execute("PRAGMA query_only=ON")
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _see_as_now(connection: sqlite3.Connection, version: int) -> None:
+    """Let older state be read like today's, as far as its records go, without changing it."""
+    if 0 < version < KNOWS_BESIDE:
+        connection.execute("PRAGMA temp_store=MEMORY")
+        connection.execute(f"CREATE TEMP VIEW audit AS {TOGETHER}")
 
 
 def _size(path: str) -> int:
@@ -199,6 +206,7 @@ def _require_ours(connection: sqlite3.Connection, path: str) -> None:
 def _migrate(connection: sqlite3.Connection, path: str) -> None:
     if _schema_version(connection, path) == VERSION:
         return
+    connection.execute("PRAGMA foreign_keys=OFF")  # tables that others point to are made anew
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Asked again: another process may have brought it up to date while this one waited.
@@ -214,6 +222,8 @@ def _migrate(connection: sqlite3.Connection, path: str) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+    finally:
+        connection.execute("PRAGMA foreign_keys=ON")
 
 
 def _require_of_its_version(connection: sqlite3.Connection, version: int, path: str) -> None:

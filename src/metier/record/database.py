@@ -6,26 +6,20 @@ with a way out; no error of the driver leaves this module.
 """
 
 import os
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
-from types import TracebackType
+from contextlib import suppress
 from typing import TYPE_CHECKING, Self, final
 
 from metier.errors import StateError
-from metier.record.place import Place, place_of, require_place
+from metier.record.place import Place
 from metier.record.private import absolute, make_private_folder, require_private_state
+from metier.record.turn import Busy, Glance, Reading, Transaction, Turn
 
 if TYPE_CHECKING:
-    import sqlite3
     from threading import RLock
 
     from metier.record.held import Held
 
 # sqlite3 costs 5 ms to import. A listing with no state yet does not need it, so the functions import it.
-
-
-class Busy(Exception):
-    """Somebody else is at it. Nothing was done, and waiting would help."""
 
 
 @final
@@ -39,7 +33,8 @@ class Database:
         self._patience = patience
         self._connection: Held | None = connection
         self._lock = lock
-        self._place = place
+        self.place = place
+        """Where its files lie."""
         self._own_changes = 0
         self._impatient = False
         self._checked_schema: int | None = None
@@ -68,12 +63,12 @@ class Database:
         from metier.record.litter import sweep
 
         sweep(path)
-        before = place_of(path)
+        before = Place(path)
         connection = connect(path, patience)
         # While a connection is open nobody takes its side files away who means well.
-        place = place_of(path, f"{path}-wal", f"{path}-shm")
+        place = Place(path, f"{path}-wal", f"{path}-shm")
         try:
-            require_place(before)
+            before.require()
         except StateError:
             connection.close()
             raise
@@ -92,58 +87,29 @@ class Database:
 
         from metier.record.connection import look
 
-        before = place_of(path)
+        before = Place(path)
         return cls(path, look(path), RLock(), before)
 
-    @contextmanager
-    def transaction(
-        self, *, quiet: bool = False, wait: bool = True
-    ) -> Generator["sqlite3.Connection", None, None]:
+    def transaction(self, *, quiet: bool = False, wait: bool = True) -> Transaction:
         """All or nothing, and nobody else writes meanwhile. `quiet` changes do not count in `data_version`.
 
         Raises:
             Busy: where `wait` is False, and somebody else is reading or writing right now.
             StateError: when it cannot be written; then nothing was.
         """
-        with _Turn(self, wait=wait) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                self._require_shape(connection)
-                yield connection
-                require_place(self._place)  # here it counts: what is not in place now would be lost
-                connection.execute("COMMIT")
-            except BaseException:
-                connection.forget()
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
-            if not quiet:
-                self._own_changes += 1
-                connection.changes += 1
+        return Transaction(self, wait=wait, quiet=quiet)
 
-    @contextmanager
-    def reading(self, *, wait: bool = True) -> Generator["sqlite3.Connection", None, None]:
+    def reading(self, *, wait: bool = True) -> Reading:
         """Everything read inside is of one moment. `wait` as for `transaction`."""
-        with _Turn(self, wait=wait) as connection:
-            require_place(self._place)
-            connection.execute("BEGIN")
-            try:
-                self._require_shape(connection)
-                yield connection
-            finally:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
+        return Reading(self, wait=wait)
 
-    @contextmanager
-    def glance(self, *, wait: bool = True) -> Generator["sqlite3.Connection", None, None]:
+    def glance(self, *, wait: bool = True) -> Glance:
         """A quick look before a call is recorded, whatever it shows. `wait` as for `transaction`.
 
         Each thing read inside is at least as new as `version`. That all of it was of one moment, and that the file is in
         its place, is found out in the transaction of the record, before anything comes of it.
         """
-        with _Turn(self, wait=wait) as connection:
-            self._require_shape(connection)
-            yield connection
+        return Glance(self, wait=wait)
 
     def require_in_place(self) -> None:
         """Refuse when the file at `path` is not the one that is open.
@@ -151,7 +117,7 @@ class Database:
         Raises:
             StateError: when it was removed, moved or replaced.
         """
-        require_place(self._place)
+        self.place.require()
 
     def data_version(self, *, wait: bool = True) -> int:
         """Another number whenever a view kept in memory may be stale.
@@ -159,8 +125,8 @@ class Database:
         It counts what other processes commit and what this one commits, but not its own audit records. `wait` as for
         `transaction`.
         """
-        with _Turn(self, wait=wait) as connection:
-            require_place(self._place)
+        with Turn(self, wait=wait) as connection:
+            self.place.require()
             return connection.execute("PRAGMA data_version").fetchone()[0] + self._own_changes
 
     @property
@@ -170,8 +136,8 @@ class Database:
 
     def flush(self) -> bool:
         """Move everything into the main file and empty the write-ahead file; False when a reader is in the way."""
-        with _Turn(self, wait=True) as connection:
-            require_place(self._place)
+        with Turn(self, wait=True) as connection:
+            self.place.require()
             return connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
 
     def close(self) -> None:
@@ -190,7 +156,8 @@ class Database:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _acquire(self, *, wait: bool) -> "Held":
+    def acquire(self, *, wait: bool) -> "Held":
+        """The connection, for whoever's turn it is; `release` gives it back."""
         if not self._lock.acquire(blocking=wait):
             raise Busy
         try:
@@ -206,6 +173,15 @@ class Database:
             raise
         return connection
 
+    def release(self) -> None:
+        """The next may have it."""
+        self._lock.release()
+
+    def changed(self, connection: "Held") -> None:
+        """Something was committed that views in memory should know of."""
+        self._own_changes += 1
+        connection.changes += 1
+
     def _have_patience(self, connection: "Held", wait: bool) -> None:
         import sqlite3
 
@@ -217,7 +193,7 @@ class Database:
             raise explain(error, self.path) from error
         self._impatient = not wait
 
-    def _require_shape(self, connection: "Held") -> None:
+    def require_shape(self, connection: "Held") -> None:
         """Inside the transaction: a trigger that somebody adds later would fire in it.
 
         This connection never changes the schema, so as long as nobody else committed anything it is the one we know.
@@ -233,37 +209,6 @@ class Database:
             require_shape(connection, self.path)
             self._checked_schema = schema
         connection.version = version
-
-
-@final
-class _Turn:
-    """The connection, for one at a time. What the driver says is put into words. A class and not a generator, which would
-    cost every call several times as much."""
-
-    __slots__ = ("_database", "_wait")
-
-    def __init__(self, database: Database, *, wait: bool) -> None:
-        self._database = database
-        self._wait = wait
-
-    def __enter__(self) -> "Held":
-        return self._database._acquire(wait=self._wait)  # pyright: ignore[reportPrivateUsage]
-
-    def __exit__(
-        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
-    ) -> None:
-        self._database._lock.release()  # pyright: ignore[reportPrivateUsage]
-        if error is None:
-            return
-        import sqlite3
-
-        if not isinstance(error, sqlite3.Error):
-            return
-        if not self._wait and getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
-            raise Busy from None
-        from metier.record.connection import explain
-
-        raise explain(error, self._database.path) from error
 
 
 def open_if_there(path: str) -> Database | None:

@@ -42,14 +42,19 @@ def erase(database: "Database", seqs: Iterable[int], *, by: str) -> int:
         with database.transaction(quiet=True) as connection:
             forget_all(connection)
             for seq in group:
-                if connection.execute("SELECT 1 FROM payload WHERE seq = ?", (seq,)).fetchone() is None:
+                if (
+                    connection.execute(
+                        "SELECT 1 FROM audit WHERE seq = ? AND keys IS NOT NULL", (seq,)
+                    ).fetchone()
+                    is None
+                ):
                     continue
                 if not _is_erased(connection, seq):
                     record = append(connection, "payload_erased", Act(principal=by), at=now(), about=seq)
                     connection.execute("INSERT OR REPLACE INTO erasure VALUES (?, ?)", (seq, record))
                     done += 1
                 connection.execute(
-                    "UPDATE payload SET key = zeroblob(length(key)), body = zeroblob(length(body)) WHERE seq = ?",
+                    "UPDATE audit SET keys = zeroblob(length(keys)), kept = zeroblob(length(kept)) WHERE seq = ?",
                     (seq,),
                 )
     if not database.flush():
@@ -108,8 +113,7 @@ def older_than(database: "Database", at: str) -> list[int]:
     reached, present = "", now()
     with database.reading() as connection:
         for seq, body, kept in connection.execute(
-            """SELECT seq, body, EXISTS (SELECT 1 FROM payload WHERE payload.seq = audit.seq)
-               FROM audit ORDER BY seq"""
+            "SELECT seq, body, keys IS NOT NULL FROM audit ORDER BY seq"
         ):
             record = glance(body)
             if not isinstance(record, Glance):

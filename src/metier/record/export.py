@@ -11,7 +11,8 @@ import msgspec
 
 from metier.model.digest import Json
 from metier.model.text import one_line
-from metier.record.chain import GENESIS, Record, keyed_digest
+from metier.record.beside import recorded
+from metier.record.chain import GENESIS, Record
 from metier.record.search import decoded, within
 
 if TYPE_CHECKING:
@@ -205,12 +206,8 @@ def _details(connection: "sqlite3.Connection", record: Record, intent: Record) -
 
 def _kept(connection: "sqlite3.Connection", record: Record, name: str) -> Json:
     """The payload if it is still there and is the recorded one."""
-    recorded = record.payloads.get(name)
-    if recorded is None:
+    if name not in record.payloads:
         return None
-    row = connection.execute(
-        "SELECT key, body FROM payload WHERE seq = ? AND name = ?", (record.seq, name)
-    ).fetchone()
-    if row is None or not all(isinstance(part, bytes) for part in row) or keyed_digest(*row) != recorded:
-        return None
-    return msgspec.json.decode(row[1])
+    row = connection.execute("SELECT keys, kept FROM audit WHERE seq = ?", (record.seq,)).fetchone()
+    body = recorded(record.payloads, *row).get(name) if row is not None else None
+    return msgspec.json.decode(body) if body is not None else None

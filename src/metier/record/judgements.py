@@ -7,7 +7,7 @@ import msgspec
 
 from metier.errors import RecordError
 from metier.model.digest import Json
-from metier.record.chain import keyed_digest
+from metier.record.beside import recorded
 from metier.record.glance import UNDECODABLE
 
 if TYPE_CHECKING:
@@ -108,16 +108,14 @@ def _decoded(body: bytes) -> Judgement:
 
 def _beside(connection: "sqlite3.Connection", found: Judgement) -> Beside:
     def payload(name: str) -> Json | Gone:
-        recorded = found.payloads.get(name)
-        if recorded is None:
+        if name not in found.payloads:
             return Gone(f"no {name} were recorded")
         if name in found.unkept:
             return Gone(f"of its {name} only a digest was kept")
-        row = connection.execute(
-            "SELECT key, body FROM payload WHERE seq = ? AND name = ?", (found.seq, name)
-        ).fetchone()
-        if row is None or not all(isinstance(part, bytes) for part in row) or keyed_digest(*row) != recorded:
+        row = connection.execute("SELECT keys, kept FROM audit WHERE seq = ?", (found.seq,)).fetchone()
+        body = recorded(found.payloads, *row).get(name) if row is not None else None
+        if body is None:
             return Gone(f"its {name} were erased, or are not as they were recorded")
-        return msgspec.json.decode(row[1])
+        return msgspec.json.decode(body)
 
     return payload

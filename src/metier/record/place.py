@@ -2,42 +2,62 @@
 
 A file that is removed or replaced while it is open can still be written: the bytes go where nobody will
 ever find them, and the writer is not told. So the name is looked up again whenever something is recorded.
+
+Nothing takes or gives a name without changing its folder, so a folder that has not changed need not be searched again. The
+times of a folder are only so exact: one that changed a moment ago is searched each time.
 """
 
 import os
-from typing import TypeAlias
+import time
+from typing import Final, final
 
 from metier.errors import StateError
 
-Place: TypeAlias = dict[str, tuple[int, int]]
-"""Device and inode of each file, by its path."""
+SETTLED_NS: Final = 3_000_000_000
+"""Longer than the coarsest clock of a file system ticks."""
 
 
-def place_of(*paths: str) -> Place:
-    """Where the files at `paths` lie. One that is not there is left out."""
-    place: Place = {}
-    for path in paths:
+@final
+class Place:
+    """Where files lie that belong together, in one folder. One that is not there is left out."""
+
+    def __init__(self, *paths: str) -> None:
+        self._folder = os.path.dirname(paths[0])
+        self._files: dict[str, tuple[int, int]] = {}
+        for path in paths:
+            try:
+                status = os.lstat(path)
+            except OSError:
+                continue
+            self._files[path] = (status.st_dev, status.st_ino)
+        self._searched: tuple[int, int, int] | None = None
+        """The folder in which all of them were found, and when it had changed the last time."""
+
+    def require(self) -> None:
+        """Refuse unless every file still lies there, itself and not by a link.
+
+        Raises:
+            StateError: when one was removed, moved or replaced.
+        """
         try:
-            status = os.lstat(path)
-        except OSError:
-            continue
-        place[path] = (status.st_dev, status.st_ino)
-    return place
-
-
-def require_place(place: Place) -> None:
-    """Refuse unless every file of `place` still lies there, itself and not by a link.
-
-    Raises:
-        StateError: when one was removed, moved or replaced.
-    """
-    for path, (device, inode) in place.items():
-        try:
-            status = os.lstat(path)
+            status = os.stat(self._folder)
         except OSError as error:
-            raise _moved(path, f"is no longer there ({error.strerror})") from error
-        if (status.st_dev, status.st_ino) != (device, inode):
-            raise _moved(path, "was replaced while it was in use")
+            raise _moved(self._folder, f"is no longer there ({error.strerror})") from error
+        folder = (status.st_dev, status.st_ino, status.st_ctime_ns)
+        if folder == self._searched:
+            return
+        self._search()
+        settled = os.name == "posix" and time.time_ns() - status.st_ctime_ns > SETTLED_NS
+        self._searched = folder if settled else None
+
+    def _search(self) -> None:
+        for path, (device, inode) in self._files.items():
+            try:
+                status = os.lstat(path)
+            except OSError as error:
+                raise _moved(path, f"is no longer there ({error.strerror})") from error
+            if (status.st_dev, status.st_ino) != (device, inode):
+                raise _moved(path, "was replaced while it was in use")
 
 
 def _moved(path: str, what: str) -> StateError:

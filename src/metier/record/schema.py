@@ -145,7 +145,34 @@ _THIRD: Final = (
     )""",
 )
 
-MIGRATIONS: Final = (_FIRST, _SECOND, _THIRD)
+TOGETHER: Final = """
+SELECT seq, body, hash,
+    (SELECT iif(count(*), iif(erased, zeroblob(32 * count(*)), CAST(group_concat(key, '') AS BLOB)), NULL)
+        FROM (SELECT key FROM payload WHERE payload.seq = audit.seq ORDER BY name)) AS keys,
+    (SELECT iif(count(*), iif(erased, zeroblob(sum(length(body))),
+            CAST('{' || group_concat('"' || name || '":' || CAST(body AS TEXT), ',') || '}' AS BLOB)), NULL)
+        FROM (SELECT name, body FROM payload WHERE payload.seq = audit.seq AND body IS NOT NULL ORDER BY name)) AS kept
+FROM (SELECT seq, body, hash, seq IN (SELECT seq FROM erasure) AS erased FROM main.audit) AS audit
+"""
+"""Payloads had a table of their own until the fourth step: records with what lies beside them, as they have it since."""
+
+_FOURTH: Final = (
+    # What lies beside a record lies in its row. A new table, filled in order, so that nothing is moved once it is written:
+    # SQLite leaves copies behind of what it moves, and those could not be erased.
+    """CREATE TABLE chain (
+        seq INTEGER PRIMARY KEY,
+        body BLOB NOT NULL,
+        hash BLOB NOT NULL,
+        keys BLOB,
+        kept BLOB
+    )""",
+    f"INSERT INTO chain {TOGETHER} ORDER BY seq",
+    "DROP TABLE payload",
+    "DROP TABLE audit",
+    "ALTER TABLE chain RENAME TO audit",
+)
+
+MIGRATIONS: Final = (_FIRST, _SECOND, _THIRD, _FOURTH)
 VERSION: Final = len(MIGRATIONS)
 NEWS: Final = (
     (),
@@ -160,9 +187,12 @@ NEWS: Final = (
         *(b'"event":"principal_revoked"', b'"event":"trust_level_changed"', b'"event":"policy_changed"'),
         *(b'"event":"stopped"', b'"event":"state_restored"', b'"event":"head_signed"'),
     ),
+    (),
 )
 """What only records written after a step have in them, step by step. Quotes inside a text are stored otherwise."""
 KNOWS_DISABLED: Final = 2
 """The first version that has the table `disabled`; older state is looked at as it lies."""
 KNOWS_SETTING: Final = 3
 """Likewise for the table `setting`."""
+KNOWS_BESIDE: Final = 4
+"""The first version in which payloads lie in the row of their record."""

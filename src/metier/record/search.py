@@ -98,10 +98,7 @@ def _newest_first(connection: "sqlite3.Connection", query: Query) -> Iterator[Re
         # Text is stored as JSON has it, so it is looked for as JSON has it.
         typed = query.text.encode("utf-8", "backslashreplace").decode()  # as what is no text is stored
         text = msgspec.json.encode(typed)[1:-1].decode().lower()
-        where.append(
-            """(instr(lower(CAST(body AS TEXT)), ?) > 0 OR EXISTS (
-                SELECT 1 FROM payload WHERE payload.seq = audit.seq AND instr(lower(CAST(payload.body AS TEXT)), ?) > 0))"""
-        )
+        where.append("(instr(lower(CAST(body AS TEXT)), ?) > 0 OR instr(lower(CAST(kept AS TEXT)), ?) > 0)")
         given += [text, text]
     rows = connection.execute(
         f"SELECT body FROM audit WHERE {' AND '.join(where)} ORDER BY seq DESC",  # noqa: S608  values are bound

@@ -2,8 +2,8 @@
 
 SQLite keeps whatever it is given in any column, and a blob is never equal to a text of the same bytes: a name that became a
 blob is there for whoever lists the table, and for nobody who asks for it. A row that an index does not know is hidden in the same
-way. So both are looked at before a table is compared with the records. The chain and its payloads are not looked at here: walking
-them shows it.
+way. So both are looked at before a table is compared with the records. The chain and what lies beside it are not looked
+at here: walking it shows it.
 """
 
 import sqlite3
@@ -14,7 +14,7 @@ from metier.record.schema import MIGRATIONS
 from metier.record.shape import Steps, model_of
 
 _KINDS: Final = {"TEXT": "text", "BLOB": "blob", "INTEGER": "integer", "REAL": "real"}
-_WALKED: Final = frozenset({"audit", "payload"})
+_WALKED: Final = frozenset({"audit"})
 
 
 def unsound(connection: sqlite3.Connection) -> str:

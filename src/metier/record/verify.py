@@ -136,9 +136,10 @@ class _Walk:
         marks = {mark for mark in (expected and expected[0], kept and kept.size, 1) if mark}
         previous, wanted, stop = self.hash, 1, 1
         rows = self.connection.execute(
-            "SELECT seq, iif(typeof(body) = 'blob', body, 0), iif(typeof(hash) = 'blob', hash, 0) FROM audit ORDER BY seq"
+            """SELECT seq, iif(typeof(body) = 'blob', body, 0), iif(typeof(hash) = 'blob', hash, 0), keys, kept
+               FROM audit ORDER BY seq"""
         )
-        for seq, body, stored in rows:
+        for seq, body, stored, keys, bodies in rows:
             if seq > until:
                 break
             if seq != wanted or type(body) is not bytes or link(previous, seq, body) != stored:
@@ -149,7 +150,7 @@ class _Walk:
                 raise Bad(seq, f"record {seq} is not a record: {error}") from None
             if record.seq != seq:
                 raise Bad(seq, f"record {seq} says that it is record {record.seq}")
-            check(record)
+            check(record, keys, bodies)
             if problem := take(record):
                 raise Bad(seq, problem)
             add(stored)

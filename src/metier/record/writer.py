@@ -19,7 +19,7 @@ from anyio import to_thread
 from anyio.lowlevel import cancel_shielded_checkpoint
 
 from metier.errors import StateError
-from metier.record.database import Busy
+from metier.record.turn import Busy
 
 if TYPE_CHECKING:
     from metier.record.database import Database

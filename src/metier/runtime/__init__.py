@@ -35,9 +35,9 @@ from metier.model.outcome import Failed, Outcome, Pending, Refused
 from metier.model.skill import Skill, Tool
 from metier.pipeline import House, run
 from metier.record.approvals import stored_call
-from metier.record.database import Busy
 from metier.record.deciding import expire_due
 from metier.record.recorder import Recorder
+from metier.record.turn import Busy
 from metier.record.writer import Writer
 from metier.runtime.guard import guard
 from metier.runtime.readable import readable

@@ -11,7 +11,8 @@ from metier.model.approval import Approval
 from metier.model.outcome import Outcome, Pending, Refused
 from metier.record.approval_clock import moment
 from metier.record.approvals import find, keep_waiting
-from metier.record.database import Busy, Database
+from metier.record.database import Database
+from metier.record.turn import Busy
 
 POLL_SECONDS: Final = 0.1
 LEASE_SECONDS: Final = 3.0

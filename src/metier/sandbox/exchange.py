@@ -16,6 +16,7 @@ from metier.sandbox.headers import MOST_RECEIVED, first, joined, received
 from metier.sandbox.hop import REDIRECTS, Hop
 from metier.sandbox.pinned import Connect, PinnedBackend, Pins, Raw, tls_context
 from metier.sandbox.reply import Answer, Failed, Timing
+from metier.sandbox.unbroken import unbroken
 from metier.sandbox.unpack import CODINGS, Body
 from metier.sandbox.url import Url
 
@@ -46,7 +47,8 @@ class Exchange:
 
     async def close(self) -> None:
         """Close every connection."""
-        await self._pool.aclose()
+        # The pool closes one after the other: whoever is interrupted at the first would leave the others open.
+        await unbroken(self._pool.aclose)
 
     async def send(self, hop: Hop) -> Answer | Failed:
         """Send `hop` and take in the response within the limits."""

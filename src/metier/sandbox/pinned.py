@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import Final, TypeAlias, cast, final
+from typing import Any, Final, TypeAlias, cast, final
 
 import anyio
 import httpcore2
@@ -137,10 +137,45 @@ class PinnedBackend(httpcore2.AsyncNetworkBackend):
         for address in addresses:
             place = (address, port) if self._connect is None else self._connect(address, port)
             try:
-                return await self._wire.connect_tcp(*place, timeout=share)
+                return _Dialled(await self._wire.connect_tcp(*place, timeout=share))
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as problem:
                 last = problem
         raise last
+
+
+@final
+class _Dialled(httpcore2.AsyncNetworkStream):
+    """A connection before TLS. If TLS does not come about it is closed, whatever the reason."""
+
+    def __init__(self, wire: httpcore2.AsyncNetworkStream) -> None:
+        self._wire = wire
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
+        return await self._wire.read(max_bytes, timeout)
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        await self._wire.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._wire.aclose()
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> httpcore2.AsyncNetworkStream:
+        try:
+            return await self._wire.start_tls(ssl_context, server_hostname, timeout)
+        except BaseException:
+            # The library closes it after an error, not after a cancellation; and its pool does not know it yet, so
+            # nobody else would.
+            with anyio.CancelScope(shield=True):
+                await self._wire.aclose()
+            raise
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._wire.get_extra_info(info)
 
 
 @final
