@@ -6,10 +6,10 @@ STAMP := $(VENV)/.installed
 FUZZ ?= 10000
 
 .DEFAULT_GOAL := help
-.PHONY: help install format lint types imports fast check test torture bench start sandboxes wasi-testsuite bare pins clean gate
+.PHONY: help install format lint types imports fast check test torture torture-gate torture-sandboxes bench start sandboxes wasi-testsuite bare pins clean gate
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Metier needs Python 3.11 or newer")'
@@ -48,10 +48,15 @@ APART := $(addprefix tests/,catalog conformance config dialects disclosure fuzz 
 test: lint types imports ## Everything CI runs
 	METIER_FUZZ_INPUTS=$(FUZZ) BIN=$(BIN) bash tests/both $(APART)
 
-torture: install ## The long runs: 200,000 fuzzed inputs, 100,000 bad calls, 1,000 sandboxed runs with kills, the contract kit in full
+torture: torture-gate torture-sandboxes ## The long runs, all of them: half an hour for each half, on a machine that does nothing else
+
+torture-gate: install ## 200,000 fuzzed inputs, 100,000 bad calls, 1,000 kills of the gate
 	METIER_FUZZ_INPUTS=200000 $(BIN)/python -m pytest -q --timeout 3600 tests/fuzz
-	METIER_BAD_CALLS=100000 $(BIN)/python -m pytest -q tests/test_bad_input.py
-	METIER_TORTURE=1 METIER_TORTURE_RUNS=1000 $(BIN)/python -m pytest -q --timeout 3600 tests/torture tests/sandbox tests/test_approval_model.py
+	METIER_BAD_CALLS=100000 $(BIN)/python -m pytest -q --timeout 3600 tests/test_bad_input.py
+	METIER_TORTURE=1 METIER_TORTURE_RUNS=1000 $(BIN)/python -m pytest -q --timeout 3600 tests/torture/test_killed_gate.py tests/test_approval_model.py
+
+torture-sandboxes: install ## 1,000 sandboxed runs with kills, the contract kit in full
+	METIER_TORTURE=1 METIER_TORTURE_RUNS=1000 $(BIN)/python -m pytest -q --timeout 3600 tests/torture/test_thousand_runs.py tests/sandbox
 
 gate: install ## Measure the gate and the record around a tool that does nothing (see docs/benchmarks.md)
 	$(BIN)/python benchmarks/pipeline.py

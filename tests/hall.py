@@ -11,7 +11,6 @@ from bad_calls import QUOTING, SECRET, TOOLS
 from gatehouse import FACTS, judged
 from metier.catalog.catalog import Catalog
 from metier.config.settings import BudgetSettings, Window
-from metier.execute import Workshop
 from metier.gate.situation import NO_SKILL, Situation
 from metier.host.running import Running
 from metier.model.call import ApprovedCall, Call, Principal, ValidCall
@@ -22,6 +21,7 @@ from metier.model.settled import settled
 from metier.model.skill import Tool
 from metier.model.text import hidden
 from metier.pipeline import House, run
+from metier.prepare import Workshop
 from metier.record.audit import AuditLog
 from metier.record.beside import apart
 from metier.record.database import Database

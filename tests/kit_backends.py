@@ -10,28 +10,27 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Any
 
-import anyio
-import anyio.to_thread
 import pytest
+from msgspec.structs import replace
 
-from loopback import Listener, World
+from kit_served import Served
 from metier.model.guarantee import Guarantee
 from metier.sandbox import bwrap_line, cgroup, deno_plan, wasm_wasi
 from metier.sandbox.bounds import Bounds
 from metier.sandbox.bubblewrap import Bubblewrap
 from metier.sandbox.deno import DenoSandbox
-from metier.sandbox.egress import Egress
+from metier.sandbox.deno_where import find_engine
 from metier.sandbox.guest import confine, syscall_filter
-from metier.sandbox.http import HttpSandbox
 from metier.sandbox.landlock import Landlock
 from metier.sandbox.native import NativeSandbox
-from metier.sandbox.protocol import Sandbox
+from metier.sandbox.protocol import Missing, Sandbox
 from metier.sandbox.python import PythonSandbox
 from metier.sandbox.wall import Wall
 from metier.sandbox.wasm import WasmSandbox
-from metier.testing.sandbox_kit import acts_http, gaps
+from metier.testing.sandbox_kit import gaps
 from metier.testing.sandbox_kit.backend import Backend, Opened
 from metier.testing.sandbox_kit.bench import TORTURE
+from metier.testing.sandbox_kit.granted_names import Names
 from metier.testing.sandbox_kit.kit import BEHAVIOURS
 from metier.testing.sandbox_kit.probes_http import HttpGuest
 from metier.testing.sandbox_kit.probes_javascript import JavaScriptGuest
@@ -40,6 +39,8 @@ from metier.testing.sandbox_kit.probes_wasm import WasmGuest
 
 TEMPORARY = tempfile.gettempdir()
 HERE = os.path.realpath(__file__)
+GUEST = os.path.dirname(syscall_filter.__file__)
+"""Our own files that run inside."""
 FEW = 1_000
 """How many files a run may make here."""
 MANY = 20
@@ -158,12 +159,15 @@ def _landlock_lacks(make: Callable[[Wall], Sandbox]) -> dict[str, Callable[[str]
 
 
 def bubblewrap_native() -> Backend:
+    names = Names()
     return Backend(
         name="native behind bubblewrap",
-        open=_bubblewrap(NativeSandbox),
+        open=_bubblewrap(lambda wall: NativeSandbox(wall, names.egress)),
+        names=names,
         guest=NativeGuest(),
         gaps=gaps.BUBBLEWRAP_NATIVE,
         without=_bubblewrap_lacks(NativeSandbox),
+        own_files=(GUEST,),
         small_files=MANY,
         elsewhere=f"{HERE}:bubblewrap_native",
     )
@@ -171,25 +175,31 @@ def bubblewrap_native() -> Backend:
 
 def bubblewrap_straight() -> Backend:
     """Every run the first of its kind: no supervisor, no control group."""
+    names = Names()
     return Backend(
         name="native straight behind bubblewrap",
-        open=_bubblewrap(NativeSandbox, groups=False),
+        open=_bubblewrap(lambda wall: NativeSandbox(wall, names.egress), groups=False),
+        names=names,
         guest=NativeGuest(),
         gaps=gaps.BUBBLEWRAP_STRAIGHT,
         withhold=SUPERVISED,
         always_new=True,
+        own_files=(GUEST,),
         small_files=MANY,
         elsewhere=f"{HERE}:bubblewrap_straight",
     )
 
 
 def bubblewrap_python() -> Backend:
+    names = Names()
     return Backend(
         name="Python behind bubblewrap",
-        open=_bubblewrap(PythonSandbox),
+        open=_bubblewrap(lambda wall: PythonSandbox(wall, names.egress)),
+        names=names,
         guest=PythonGuest(),
         gaps=gaps.BUBBLEWRAP_PYTHON,
         without=_bubblewrap_lacks(PythonSandbox),
+        own_files=(GUEST,),
         small_files=MANY,
         elsewhere=f"{HERE}:bubblewrap_python",
     )
@@ -202,6 +212,7 @@ def landlock_native() -> Backend:
         guest=NativeGuest(),
         gaps=gaps.LANDLOCK_NATIVE,
         without=_landlock_lacks(NativeSandbox),
+        own_files=(GUEST,),
         small_files=MANY,
         elsewhere=f"{HERE}:landlock_native",
     )
@@ -214,6 +225,7 @@ def landlock_python() -> Backend:
         guest=PythonGuest(),
         gaps=gaps.LANDLOCK_PYTHON,
         without=_landlock_lacks(PythonSandbox),
+        own_files=(GUEST,),
         small_files=MANY,
         elsewhere=f"{HERE}:landlock_python",
     )
@@ -225,6 +237,11 @@ def _engine_cache() -> str:
     folder = tempfile.mkdtemp(prefix="kit-deno-", dir=TEMPORARY)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+def _engine() -> tuple[str, ...]:
+    found = find_engine()
+    return () if isinstance(found, Missing) else (found.path,)
 
 
 def _deno(wall: Wall) -> Sandbox:
@@ -242,7 +259,9 @@ def bubblewrap_deno() -> Backend:
         open=_bubblewrap(_deno),
         guest=JavaScriptGuest(),
         gaps=gaps.BUBBLEWRAP_DENO,
+        names=Names(),
         without={**_bubblewrap_lacks(_deno), **_without_runner(_bubblewrap(_deno))},
+        own_files=(GUEST, _engine_cache(), *_engine()),
         small_files=MANY,
         elsewhere=f"{HERE}:bubblewrap_deno",
     )
@@ -254,7 +273,9 @@ def landlock_deno() -> Backend:
         open=_landlock(_deno),
         guest=JavaScriptGuest(),
         gaps=gaps.LANDLOCK_DENO,
+        names=Names(),
         without={**_landlock_lacks(_deno), **_without_runner(_landlock(_deno))},
+        own_files=(GUEST, _engine_cache(), *_engine()),
         small_files=MANY,
         elsewhere=f"{HERE}:landlock_deno",
     )
@@ -299,34 +320,23 @@ def wasm() -> Backend:
     )
 
 
-class Served:
-    """The sandbox of requests, and the server that its requests reach: a public name that leads to loopback."""
-
-    def __init__(self) -> None:
-        self.sandbox = HttpSandbox({}.get, self._egress)
-        self._listener = Listener(lambda asked: acts_http.answer(asked.target, asked.headers, asked.body))
-        self._world = World()
-        self._world.put("kit.example", self._listener)
-        self.port = self._listener.port
-
-    async def aclose(self) -> None:
-        await self.sandbox.aclose()
-        await anyio.to_thread.run_sync(self._listener.close)
-
-    def _egress(self, **given: Any) -> Egress:
-        return Egress(**given, resolver=self._resolve, connect=self._world.connect)
-
-    async def _resolve(self, host: str) -> list[str]:
-        if host == "slow.example":
-            await anyio.sleep(60)
-        return await self._world.resolve(host)
+def wasm_components() -> Backend:
+    """The same sandbox, where every act that can be one is a component: those go another way through the engine."""
+    return replace(
+        wasm(),
+        name="WASM components",
+        guest=WasmGuest(components=True),
+        gaps=gaps.WASM_COMPONENTS,
+        elsewhere=f"{HERE}:wasm_components",
+    )
 
 
 def http() -> Backend:
     served: list[Served] = []
+    names = Names()
 
     def opened(folder: str) -> Opened:
-        served.append(Served())
+        served.append(Served(names))
         return served[-1]
 
     return Backend(
@@ -334,5 +344,6 @@ def http() -> Backend:
         open=opened,
         guest=HttpGuest(lambda: served[-1].port),
         gaps=gaps.HTTP,
+        names=names,
         elsewhere=f"{HERE}:http",
     )

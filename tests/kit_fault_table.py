@@ -3,7 +3,14 @@
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from kit_backends import bubblewrap_deno, bubblewrap_native, bubblewrap_python, landlock_native
+from kit_backends import (
+    bubblewrap_deno,
+    bubblewrap_native,
+    bubblewrap_python,
+    http,
+    landlock_native,
+    landlock_python,
+)
 from kit_faults import (
     Alarmed,
     AllAlike,
@@ -21,8 +28,10 @@ from kit_faults import (
     LeavesAFolder,
     LeavesAProcess,
     Lenient,
+    LetsAllThrough,
     Limitless,
     NeverBusy,
+    NoWayOut,
     OfTheOneBefore,
     OneForAll,
     SaysTooLittle,
@@ -36,6 +45,7 @@ from kit_faults import (
     runs_all_the_same,
     with_fault,
 )
+from kit_faults_seen import HomeElsewhere, HomeOfTheHost, OwnFilesWritable, ShowsMore, UsedAgain
 from metier.testing.sandbox_kit.backend import Backend
 
 
@@ -74,8 +84,19 @@ FAULTS: Final = (
     _fault(32, AlwaysWell, bubblewrap_python, "no_result", "raised"),
     _fault(33, Believing, bubblewrap_python, "forged"),
     _fault(34, Lenient, bubblewrap_python, "object", "set", "cycle", "not_a_number", "bytes", "apart"),
+    _fault(35, HomeOfTheHost, bubblewrap_native, "secrets", "home"),
+    _fault(35, HomeElsewhere, landlock_python, "home"),
     _fault(36, InItsOwnFolder, bubblewrap_native, "there", "apart", "below"),
+    _fault(38, ShowsMore, bubblewrap_native, "host_folders"),
+    _fault(38, ShowsMore, landlock_python, "host_folders"),
+    _fault(40, OwnFilesWritable, bubblewrap_native, "own_bundle", "own_packages"),
+    _fault(40, OwnFilesWritable, bubblewrap_deno, "own_bundle", "own_packages"),
     _fault(45, TakesTheShippedMap, bubblewrap_deno, "ignored"),
+    *(
+        _fault(47, LetsAllThrough, make, "other", "redirected", "looked_up")
+        for make in (bubblewrap_native, bubblewrap_python, http)
+    ),
+    _fault(47, NoWayOut, bubblewrap_native, "plain", "tunnel"),
     Fault(46, "OneFolderForAll", one_folder_for_all, ("clean",)),
     _fault(54, HostOfAnother, bubblewrap_python, "own_host", "only_own"),
     _fault(55, TellsAll, bubblewrap_python, "nothing_more"),
@@ -88,6 +109,8 @@ FAULTS: Final = (
     _fault(58, LeavesADescriptor, bubblewrap_native, "descriptors"),
     _fault(58, LeavesAFolder, bubblewrap_native, "left behind"),
     Fault(59, "OneFolderForAll", one_folder_for_all, ("fresh",)),
+    _fault(59, UsedAgain, bubblewrap_python, "thrown_away"),
+    _fault(59, UsedAgain, landlock_native, "thrown_away"),
     _fault(60, Free, bubblewrap_native, "cpu", "memory", "output", "seconds", "killed_memory"),
 )
 """Besides what a program does without any wall (`WITHOUT_A_WALL`)."""
@@ -99,7 +122,10 @@ WITHOUT_A_WALL: Final[Mapping[int, tuple[str, ...]]] = {
     14: ("together",),
     15: ("bounded",),
     16: ("bounded",),
-    17: ("work_large", "work_small", "work_sparse", "temporary_large", "temporary_small", "temporary_sparse"),
+    17: (
+        *("work_large", "work_small", "work_sparse", "temporary_large", "temporary_small"),
+        *("temporary_sparse", "elsewhere"),
+    ),
     18: ("bounded",),
     21: ("survivors", "left behind"),
     23: ("survivors", "left behind"),
@@ -107,18 +133,21 @@ WITHOUT_A_WALL: Final[Mapping[int, tuple[str, ...]]] = {
     26: ("survivors", "left behind"),
     27: ("capped", "marked", "counted"),
     37: ("refused", "untouched", "unseen"),
-    38: ("open", "map", "list", "import", "passwords", "home", "write", "create", "existence", "unchanged"),
+    38: (
+        *("open", "map", "list", "import", "passwords", "home", "write", "create", "existence", "unchanged"),
+        "host_folders",
+    ),
     39: ("shipped_to_file", "shipped_to_folder", "dots", "made_to_file", "made_to_folder", "unchanged"),
-    40: ("unchanged", "nothing_made"),
+    40: ("unchanged", "nothing_made", "own_bundle", "own_packages"),
     41: ("unchanged", "folder"),
     42: ("refused", "outer"),
     44: ("other_processes", "/sys"),
-    46: ("clean",),
-    47: ("tcp", "udp", "listen", "reached", "granted_reached"),
+    46: ("clean", "words"),
+    47: ("tcp", "udp", "listen", "sees_tcp", "sees_sockets", "reached", "granted_reached", "plain"),
     48: ("abstract_stream", "abstract_datagram", "path_stream", "path_by_a_pair"),
-    49: ("no_new_privileges",),
+    49: ("no_new_privileges", "chmod_user", "open_group", "set_id"),
     50: ("stopped", "told", "clone3"),
-    51: ("signal", "see", "look"),
+    51: ("signal", "see", "look", "read", "write", "granted"),
     52: ("terminal",),
     53: ("evaluated", "by_its_frames", "by_foreign_functions", "by_a_shell", "by_the_loader", "from_memory"),
     56: ("system_call",),

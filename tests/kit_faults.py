@@ -23,6 +23,7 @@ from metier.model.ports import Answered, Host, NotAnswered
 from metier.model.skill import Limits
 from metier.sandbox.protocol import Missing, Sandbox
 from metier.testing.sandbox_kit.backend import Backend, Opened
+from metier.testing.sandbox_kit.granted_names import OTHER, Names
 from metier.testing.sandbox_kit.outside import outside
 from metier.testing.sandbox_kit.probes_python import NativeGuest
 
@@ -294,6 +295,25 @@ class NeverBusy(Faulty):
         return report
 
 
+# Where it may go
+
+
+class LetsAllThrough(Faulty):
+    """Takes one grant for all of them."""
+
+    async def run(self, job: Job) -> Report:
+        hosts = job.permissions.hosts
+        all_there_are = hosts | {OTHER, f"http://{OTHER}"} if hosts else hosts
+        return await super().run(replace(job, permissions=replace(job.permissions, hosts=all_there_are)))
+
+
+class NoWayOut(Faulty):
+    """Promises what is granted, and gives none of it."""
+
+    async def run(self, job: Job) -> Report:
+        return await super().run(replace(job, permissions=replace(job.permissions, hosts=frozenset())))
+
+
 # The host, and what it is told
 
 
@@ -420,6 +440,7 @@ def no_sandbox() -> Backend:
         open=lambda folder: nothing,
         guest=NativeGuest(),
         small_files=1,
+        names=Names(),
         elsewhere=f"{os.path.realpath(__file__)}:no_sandbox",
     )
 

@@ -10,7 +10,6 @@ from msgspec import structs
 
 from gatehouse import FACTS, OWNER, judged
 from metier.catalog.catalog import Catalog
-from metier.execute import Workshop
 from metier.gate.around import around
 from metier.gate.confirmation import question
 from metier.gate.situation import NO_SKILL, Facts, Situation
@@ -24,6 +23,7 @@ from metier.model.role import ROLES, Kind, Registered, Role
 from metier.model.skill import Tool
 from metier.model.trust_level import TrustLevel
 from metier.pipeline import House, run
+from metier.prepare import Workshop
 from metier.record import confirmations
 from metier.record.approvals import decider_of, stored_call
 from metier.record.audit import AuditLog
@@ -85,7 +85,7 @@ class Parlour:
             grants=now.grants,
         )
         found = judged(valid, NO_SKILL, Facts(steering=known, owner=OWNER), steering=now)
-        asked, approval = question(valid), valid.call.approval
+        asked, approval = question(valid, None), valid.call.approval
         with self.database.reading() as connection:
             turn = confirmations.asked_in(connection, asked[0], asked[1], found.now.wall) if asked else None
             by = decider_of(connection, approval) if approval else ""

@@ -21,11 +21,11 @@ from metier.model.skill import Tool
 SOURCE = Path(metier.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 MAKERS = {
-    "ValidCall": "gate/validate.py",
-    "AuthorizedCall": "gate/authorize.py",
-    "ApprovedCall": "gate/approve.py",
-    "Job": "execute.py",
-    "Ready": "execute.py",
+    "ValidCall": {"gate/validate.py"},
+    "AuthorizedCall": {"gate/authorize.py"},
+    "ApprovedCall": {"gate/approve.py"},
+    "Job": {"prepare.py", "execute.py"},  # the second adds who answers what the run asks
+    "Ready": {"prepare.py"},
 }
 
 
@@ -47,12 +47,13 @@ def calls(path: Path) -> list[tuple[str, int]]:
 def test_only_its_stage_makes_a_proof(proof: str) -> None:
     makers = {str(path.relative_to(SOURCE)) for path in FILES for name, _ in calls(path) if name == proof}
     # The contract kit runs backends by themselves; nothing but tests imports it.
-    assert {maker for maker in makers if not maker.startswith("testing/")} <= {MAKERS[proof]}
+    assert {maker for maker in makers if not maker.startswith("testing/")} <= MAKERS[proof]
 
 
 def test_a_proof_cannot_be_altered_on_the_way() -> None:
     flow = {
         "pipeline.py",
+        "prepare.py",
         "execute.py",
         "runtime/__init__.py",
         "runtime/own.py",

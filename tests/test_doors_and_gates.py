@@ -158,12 +158,14 @@ WAYS: Final[dict[str, set[str]]] = {
     "blocking.SyncRuntime._runtime.handle": {"blocking.SyncRuntime.handle"},
     "blocking.SyncRuntime._runtime.resume": {"blocking.SyncRuntime.resume"},
     "blocking.SyncRuntime._runtime.wait_for": {"blocking.SyncRuntime.wait_for"},
-    "runtime.call": {"doors.cli.call._call"},
+    "runtime.call": {"runtime.written.call_written"},
+    "runtime._run": {"runtime.written.call_written"},
+    "metier.runtime.written.call_written": {"doors.cli.call._call"},
     "runtime.handle": set(),
     "runtime.wait_for": {"doors.cli.call._call"},
     "runtime._resume": {"runtime.resume.resume"},
     "runtime.resume": set(),
-    "metier.runtime.resume.resume": {"doors.cli.approvals._decide"},
+    "metier.runtime.resume.resume": {"doors.cli.approvals._take_up"},
     "_guarded": {"runtime.own._answered", "runtime.own.run_own"},
     "_answered": {"runtime.own.run_own"},
     "metier.runtime.own.run_own": {"doors.cli.run.run_command"},
@@ -691,7 +693,7 @@ def twice_on_one_word(yard: Yard, act: str) -> list[Outcome]:
 
         async def one(id: str) -> None:
             async def look(valid: Any) -> Any:
-                assert question(valid) is not None
+                assert question(valid, None) is not None
                 found = await house.look(valid)
                 judged[id].set()
                 for each in judged.values():

@@ -23,7 +23,6 @@ from machine import Machine, write_skill
 from metier.catalog.bundle import BundleStore, Snapshot, measure
 from metier.catalog.hold import bind, declared_by, hold
 from metier.errors import StateError
-from metier.execute import Workshop, trial
 from metier.gate.situation import Situation, look
 from metier.host.running import Running
 from metier.model.call import ApprovedCall, Call, Principal, Surroundings, ValidCall
@@ -36,6 +35,7 @@ from metier.model.permission import PermissionSet
 from metier.model.ports import Answered, Host, NotAnswered
 from metier.model.skill import Limits, Tool
 from metier.pipeline import House, run
+from metier.prepare import Workshop, trial
 from metier.record.audit import AuditLog
 from metier.record.chain import Record
 from metier.record.database import Database

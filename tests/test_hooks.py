@@ -13,7 +13,6 @@ from gatehouse import judged as in_situation
 from machine import Machine, write_skill
 from metier.catalog.bundle import BundleStore
 from metier.catalog.hold import bind, declared_by, hold
-from metier.execute import Workshop
 from metier.gate.situation import Situation, look
 from metier.hooks import MOST_OUTPUT, NAME, run_hook
 from metier.host.running import Running
@@ -23,6 +22,7 @@ from metier.model.outcome import Completed, Failed, Outcome, Refused
 from metier.model.permission import PermissionSet
 from metier.model.skill import Limits
 from metier.pipeline import House
+from metier.prepare import Workshop
 from metier.record.audit import AuditLog
 from metier.record.chain import Record
 from metier.record.database import Database

@@ -445,9 +445,8 @@ def test_apr_16_a_grant_that_expires_after_the_call_was_judged_is_not_used(
 
 
 @pytest.mark.parametrize("lets", [False, True], ids=["mended", "as it was"])
-@pytest.mark.parametrize("then", ["revoked", "other roles"])
 def test_apr_21_a_yes_not_used_yet_ends_with_the_right_of_who_gave_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str, lets: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lets: bool
 ) -> None:
     if lets:
         monkeypatch.setattr(approvals, "may_approve", lambda *_: True)
@@ -456,8 +455,6 @@ def test_apr_21_a_yes_not_used_yet_ends_with_the_right_of_who_gave_it(
     asked = room.call()
     assert isinstance(room.decided(asked, by="human:bob", role="approver"), Approval)
     revoke(room, "human:bob")
-    if then == "other roles":
-        room.add("human:bob", "viewer")
     assert code(room.resume(asked)) == ("Completed" if lets else "approval_void")
 
 
@@ -528,7 +525,7 @@ def test_one_word_of_the_caller_queues_one_act(
     room = Parlour(tmp_path, tool(confirmation="Sure?", risk="high"))
     assert code(room.call(arguments=ASKED, turn=1)) == "confirmation_required"
     if lets:
-        monkeypatch.setattr(desk, "question", lambda _: None)
+        monkeypatch.setattr(desk, "question", lambda _valid, _found: None)
     ends = [code(room.call(arguments=SAID, turn=2)) for _ in range(3)]
     assert ends == ["Pending"] * 3 if lets else ends == ["Pending", *["confirmation_required"] * 2]
 

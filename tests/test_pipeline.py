@@ -19,14 +19,15 @@ from machine import Machine, write_skill
 from metier.catalog.bundle import BundleStore
 from metier.catalog.hold import bind, declared_by, hold
 from metier.errors import BundleError, StateError
-from metier.execute import Running, Workshop
 from metier.gate.situation import Situation, look
+from metier.host.running import Running
 from metier.model.call import ApprovedCall, Call, Principal, ValidCall
 from metier.model.entry import InlineCode, Operation
 from metier.model.outcome import Completed, Failed, Outcome, Refused
 from metier.model.ports import OperationFunction
 from metier.model.skill import Tool
 from metier.pipeline import House, run
+from metier.prepare import Workshop
 from metier.record.audit import AuditLog
 from metier.record.chain import Record
 from metier.record.database import Database
@@ -227,6 +228,9 @@ def read_only(kitchen: Kitchen) -> object:
 
 
 def full(kitchen: Kitchen) -> object:
+    with kitchen.database.transaction() as connection:
+        free: int = connection.execute("PRAGMA freelist_count").fetchone()[0]
+        connection.execute("INSERT INTO seen VALUES (zeroblob(?), '', '', '', '')", (4096 * free,))
     with kitchen.database.reading() as connection:
         return connection.execute("PRAGMA max_page_count=1").fetchone()
 

@@ -151,7 +151,7 @@ def test_a_refusal_says_what_why_and_what_to_do_and_doing_it_helps(
 @pytest.mark.parametrize(
     ("begin", "tool", "arguments", "code", "said"),
     [
-        (disabled, "read_skill", {"name": "tea"}, "skill_disabled", "Enable it"),
+        (disabled, "read_skill", {"name": "tea"}, "skill_disabled", "metier skills enable"),
         (without_its_program, "read_skill", {"name": "tea"}, "skill_unavailable", "skills check"),
         (with_a_link_inside, "read_skill", {"name": "tea"}, "skill_broken", "skills check"),
         (of_the_project, "read_skill", {"name": "tea"}, "not_trusted", "skills trust"),

@@ -223,7 +223,9 @@ def steered(yard: Yard, act: Callable[[str], object]) -> tuple[Failed, Outcome]:
 
 
 def test_stop_reaches_a_call_in_a_program_that_has_a_runtime_open(yard: Yard) -> None:
-    first, then = steered(yard, lambda _: yard.machine.metier("stop", "--why", "enough"))
+    said: list[str] = []
+    first, then = steered(yard, lambda _: said.append(yard.machine.metier("stop", "--why", "enough").stdout))
+    assert "1 running call is being ended" in said[0]
     assert "enough" in first.message
     assert isinstance(then, Refused)
     assert then.code == "stopped"
@@ -487,7 +489,7 @@ def test_what_nobody_decided_in_time_is_a_no_for_who_waits_and_for_who_comes_lat
     assert isinstance(waited, Refused)
     assert waited.code == "approval_expired"
     assert isinstance(late, Refused)
-    assert late.code == "approval_void"
+    assert (late.code, late.reasons) == ("approval_expired", ("it was approved, and not used in time",))
     assert isinstance(undecided, Undecided)
     assert undecided.code == "expired"
     assert yard.ran == 0

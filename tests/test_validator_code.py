@@ -10,7 +10,7 @@ from msgspec import structs
 
 from boxes import Box
 from metier.catalog.bundle import Snapshot
-from metier.execute import Ready, Workshop, execute, prepare
+from metier.execute import execute
 from metier.host.running import Running
 from metier.model.call import ApprovedCall, AuthorizedCall, Bytes, Call, Principal, ValidCall
 from metier.model.entry import Command, Entry, HttpRequest, InlineCode, Operation, PythonHandler
@@ -20,6 +20,7 @@ from metier.model.permission import PermissionSet
 from metier.model.ports import OperationFunction
 from metier.model.skill import Skill, Tool
 from metier.model.verdict import Verdict
+from metier.prepare import Ready, Workshop, prepare
 from metier.sandbox.bubblewrap import Bubblewrap
 from metier.sandbox.cgroup import find
 from metier.sandbox.protocol import Sandbox

@@ -133,9 +133,9 @@ class Yard:
     def always_asked(self) -> None:
         self.tool = structs.replace(self.tool, approval="always")
 
-    def approve(self, approval: str) -> None:
+    def approve(self, approval: str, *, in_its_process: bool = False) -> None:
         with self.opened() as database:
-            made = decide(database, approval, by=DECIDER, decision="approve")
+            made = decide(database, approval, by=DECIDER, decision="approve", in_its_process=in_its_process)
             assert isinstance(made, Approval), made
 
     def written(self, **fields: str) -> None:
@@ -229,9 +229,9 @@ class Yard:
     def run_and_answer(self) -> Ended:
         """The owner runs a file of his own, is asked, and says yes."""
 
-        def ask(settings: Settings, approval: str) -> None:
+        async def ask(settings: Settings, approval: str) -> None:
             self.while_asked()
-            self.approve(approval)
+            self.approve(approval, in_its_process=True)
 
         return ended(anyio.run(run_own, self.machine.settings(), self.own, ask))
 

@@ -33,6 +33,14 @@ def signature_at(path: str) -> Signature | None:
         return None
 
 
+def has_second_name(status: os.stat_result) -> bool:
+    """Whether a file of ours has another name too, under which whatever we run may be let at it.
+
+    Package managers give the files they install several names. Those are root's, and what runs for us cannot write them.
+    """
+    return status.st_nlink > 1 and status.st_uid == os.geteuid()
+
+
 def is_young(signature: Signature, now_ns: int) -> bool:
     """Whether the file was touched within the last two seconds, or claims to come from the future."""
     return now_ns - max(signature[2], signature[3]) < YOUNG_NS

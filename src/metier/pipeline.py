@@ -19,18 +19,19 @@ from msgspec import Struct
 
 from metier.catalog.catalog import Catalog
 from metier.errors import MetierError
-from metier.execute import Workshop, execute, prepare
-from metier.gate.approve import Asked, approve
+from metier.execute import execute
+from metier.gate.approve import approve
 from metier.gate.authorize import authorize
 from metier.gate.desk import ask
 from metier.gate.outputs import held_to_its_word
 from metier.gate.situation import Situation
 from metier.gate.terms import terms
 from metier.gate.validate import validate
-from metier.model.call import Call, ValidCall
+from metier.model.call import ApprovedCall, Call, ValidCall
 from metier.model.outcome import Failed, Outcome, Refused
 from metier.model.ports import Operations
 from metier.model.skill import Tool
+from metier.prepare import Workshop, prepare
 from metier.record.audit import Intent
 from metier.record.recorder import Recorder
 
@@ -64,7 +65,7 @@ async def run(call: Call, house: House) -> Outcome:
     if isinstance(authorized, Refused):
         return await recorder.refused(call, authorized, valid=valid)
     approved = approve(authorized, situation)
-    if isinstance(approved, Asked | Refused):
+    if not isinstance(approved, ApprovedCall):
         return await ask(approved, authorized, situation, recorder)
     ready = await prepare(approved, house.workshop)
     if isinstance(ready, Refused):

@@ -68,6 +68,7 @@ def held(machine: Machine) -> Held:
 def trusted(machine: Machine) -> None:
     listed, settings = machine.catalog().get("pinned"), machine.settings()
     assert listed is not None
+    Database.open(settings.database).close()  # first of all, as everywhere
     bundles = BundleStore(settings.bundles)
     made = bundles.take(listed.folder, now_ns=time.time_ns() + 10**10)
     snapshot = bundles.open(made.digest)

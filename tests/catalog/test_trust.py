@@ -30,6 +30,7 @@ def trust(machine: Machine, name: str, how: How = "operator") -> bool:
     settings = machine.settings()
     listed = machine.catalog().get(name)
     assert listed is not None
+    Database.open(settings.database).close()  # first of all, as everywhere
     bundles = BundleStore(settings.bundles)
     made = bundles.take(listed.folder, now_ns=time.time_ns() + 10**10)
     snapshot = bundles.open(made.digest)

@@ -146,6 +146,15 @@ def test_an_id_that_is_none_is_told_so(machine: Machine, database: Database) -> 
     assert "no such grant" in machine.metier("grants", "revoke", "\udcff", check=1).stderr
 
 
+def test_a_standing_grant_for_one_call_says_once(machine: Machine, database: Database) -> None:
+    approval = waiting(database)
+    keep_waiting(database, approval, moment().running + 2)
+    done = machine.metier(
+        "approvals", "approve", approval, "--always", "--uses", "1", stdin="n\n", check=None
+    )
+    assert "until it is revoked, once\n" in done.stderr
+
+
 @pytest.mark.parametrize("answer", ["y\n", "n\n"])
 def test_a_standing_grant_is_shown_before_it_is_given(
     machine: Machine, database: Database, answer: str

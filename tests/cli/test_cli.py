@@ -309,8 +309,16 @@ def test_a_refused_call_says_what_why_and_what_to_do(machine: Machine) -> None:
 @pytest.mark.parametrize(
     "text", ["{", "[1", '{"a": NaN}', '{"name": "x", "name": "y"}', "not json", '{"a": 9007199254740993}']
 )
-def test_arguments_that_are_not_strict_json_are_a_usage_error(machine: Machine, text: str) -> None:
-    assert "not strict JSON" in machine.metier("call", "read_skill", text, check=2).stderr
+def test_arguments_that_are_not_strict_json_are_a_refused_call_like_any_other(
+    machine: Machine, text: str
+) -> None:
+    refused = machine.json("call", "read_skill", text, "--json", check=3)
+    assert refused["code"] == "invalid_arguments"
+    assert "not strict JSON" in refused["reasons"][0]
+    assert "strict JSON object" in refused["remedy"]
+    lines = [json.loads(line) for line in machine.metier("audit", "export").stdout.splitlines()]
+    events = [each["event"] for each in lines if each.get("callId") == refused["call_id"]]
+    assert events == ["skill_execution_blocked"]
 
 
 def test_arguments_can_come_from_standard_input(machine: Machine) -> None:
@@ -590,7 +598,7 @@ def test_a_working_directory_that_is_gone_is_said(machine: Machine) -> None:
 def test_closed_streams_are_no_fault(machine: Machine, closed: str) -> None:
     for command in ("skills list", "call read_skill -"):
         done = machine.shell(f"metier {command} {closed}")
-        assert done.returncode in (0, 2), (command, done)
+        assert done.returncode in (0, 3), (command, done)
         assert "internal error" not in done.stderr
 
 

@@ -86,3 +86,33 @@ def test_what_the_configuration_disables_stays_disabled(disabled: Machine) -> No
     (disabled.state / "metier.toml").write_text('[skills]\ndisabled = ["tea"]\n', encoding="utf-8")
     disabled.metier("skills", "enable", "tea")
     assert status(disabled) == ("disabled", "named in skills.disabled")
+
+
+def test_a_skill_that_is_not_in_this_folder_is_disabled_all_the_same(machine: Machine) -> None:
+    write_skill(machine.project / "skills/theirs")
+    machine.metier("skills", "trust", "theirs", "--yes")
+    read(machine, "theirs")
+    elsewhere = Machine(machine.top)
+    (machine.project / "skills").rename(machine.top / "away")
+    done = elsewhere.metier("skills", "disable", "theirs")
+    assert "✓ theirs is disabled" in done.stdout
+    assert "There is no skill 'theirs'" in done.stderr
+    (machine.top / "away").rename(machine.project / "skills")
+    assert "skill_disabled" in read(machine, "theirs", check=3)
+    machine.metier("skills", "enable", "theirs")
+    read(machine, "theirs")
+
+
+def test_what_is_no_name_of_a_skill_is_not_disabled(machine: Machine) -> None:
+    for name in ("../theirs", "", "a\tb", "x" * 300):
+        assert "There is no skill" in machine.metier("skills", "disable", name, check=2).stderr
+    assert not (machine.state / "state.db").exists()
+
+
+def test_a_refusal_of_what_is_disabled_says_it_once_and_how_to_lift_it(machine: Machine) -> None:
+    write_skill(machine.skills / "tea")
+    read(machine)
+    machine.metier("skills", "disable", "tea", "--why", "it is bitter")
+    said = read(machine, check=3)
+    assert said.count("it is bitter") == 1
+    assert "→ `metier skills enable NAME` lifts it" in said

@@ -102,6 +102,7 @@ def test_cap_15_a_call_is_refused_while_the_rules_cannot_be_used(machine: Machin
     write(machine, GOOD.replace('"ask"', '"perhaps"'))
     done = machine.metier("call", "read_skill", asked, check=3)
     assert "line 10" in done.stdout + done.stderr
+    assert "→ The operator corrects policy.toml" in done.stderr
     assert "perhaps" in machine.metier("audit", "tail").stdout
     write(machine, GOOD)
     machine.metier("call", "read_skill", asked)

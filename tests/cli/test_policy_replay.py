@@ -81,6 +81,7 @@ def test_rules_that_are_taken_away_leave_open_what_the_others_would_have_said(di
     read(diary, "diary", check=3)
     assert replay(diary)[1]["same"] == 1
     policy.unlink()
+    diary.metier("policy", "forget")
     found, _ = replay(diary)
     assert found[0]["state"] == "undecidable"
     assert found[0]["wouldBe"] == ["allow", "ask", "deny"]
@@ -88,6 +89,20 @@ def test_rules_that_are_taken_away_leave_open_what_the_others_would_have_said(di
     write(policy, ASK)
     found, _ = replay(diary)
     assert (found[0]["state"], found[0]["was"], found[0]["wouldBe"]) == ("otherwise", "deny", ["ask"])
+
+
+def test_a_file_that_is_gone_is_not_taken_for_no_rules(diary: Machine) -> None:
+    policy = write(diary.state / "policy.toml", ASK)
+    diary.metier("call", "read_skill", '{"name": "diary"}', check=4)
+    policy.unlink()
+    done = diary.metier("policy", "replay", check=1)
+    assert "was there and is gone" in done.stderr
+    assert "metier policy forget" in done.stderr
+    assert done.stdout == ""
+    diary.metier("policy", "forget")
+    done = diary.metier("policy", "replay")
+    assert "Without any rules" in done.stdout
+    assert " over 1 call:" in done.stdout
 
 
 def test_a_call_that_was_asked_and_then_ran_is_one_call(diary: Machine) -> None:

@@ -1,6 +1,7 @@
 """Configuration: unknown is an error, a project may only restrict, secrets are not kept."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -10,6 +11,7 @@ from machine import Machine
 from metier.config.load import load
 from metier.config.settings import Settings
 from metier.errors import ConfigError
+from metier.openfile import has_second_name
 
 
 @pytest.fixture
@@ -169,6 +171,29 @@ def test_a_configuration_file_that_is_no_plain_file_stops_everything_at_once(mac
     os.mkfifo(machine.project / "metier.toml")
     with pytest.raises(ConfigError, match="not a regular file"):
         machine.settings()
+
+
+@pytest.mark.parametrize("whose", [own, project])
+def test_a_configuration_file_with_a_second_name_is_not_read(
+    machine: Machine, whose: Callable[[Machine, str], Settings]
+) -> None:
+    assert whose(machine, '[skills]\ndisabled = ["evil"]\n').skills.disabled == {"evil"}
+    folder = machine.state if whose is own else machine.project
+    os.link(folder / "metier.toml", machine.top / "granted.txt")
+    with pytest.raises(ConfigError, match="second name") as caught:
+        machine.settings()
+    assert "cp -p" in caught.value.remedy
+    (machine.top / "granted.txt").unlink()
+    assert machine.settings().skills.disabled == {"evil"}
+
+
+def test_files_of_others_may_have_several_names_for_nothing_of_ours_can_write_them() -> None:
+    def status(names: int, user: int) -> os.stat_result:
+        return os.stat_result((0o100644, 1, 1, names, user, 0, 0, 0, 0, 0))
+
+    assert has_second_name(status(2, os.geteuid()))
+    assert not has_second_name(status(1, os.geteuid()))
+    assert not has_second_name(status(2, os.geteuid() + 1))
 
 
 def test_a_configuration_file_is_read_whole_or_not_at_all(machine: Machine) -> None:

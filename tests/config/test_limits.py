@@ -27,9 +27,9 @@ def read(machine: Machine, own: str = "", project: str = "") -> Settings:
 def test_without_any_file_the_stated_defaults_hold(machine: Machine) -> None:
     settings = machine.settings()
     assert settings.budgets == BudgetSettings(
-        principal=Window(calls=1_200, seconds=60),
-        tool=Window(calls=600, seconds=60),
-        skill=Window(calls=600, seconds=60),
+        principal=Window(calls=600, seconds=60),
+        tool=Window(calls=3_000, seconds=60),
+        skill=Window(calls=3_000, seconds=60),
         cheap=Window(calls=6_000, seconds=3_600),
         expensive=Window(calls=600, seconds=3_600),
     )
@@ -43,7 +43,7 @@ def test_the_operator_changes_a_number_or_a_stretch_and_the_rest_stays(machine: 
     own = "[budgets.principal]\ncalls = 5\n[budgets.tool]\nseconds = 10\n[budgets.expensive]\ncalls = 0\nseconds = 1\n"
     found = read(machine, own).budgets
     assert found.principal == Window(calls=5, seconds=60)
-    assert found.tool == Window(calls=600, seconds=10)
+    assert found.tool == Window(calls=3_000, seconds=10)
     assert found.expensive == Window(calls=0, seconds=1)
     assert found.skill == BudgetSettings().skill
 

@@ -57,13 +57,17 @@ def test_the_instructions_come_wrapped_with_the_files_that_can_be_read(snapshot:
     assert "---\nname" not in shown
 
 
-@pytest.mark.parametrize(
-    "path", ["references/more.md", "./references/more.md", "skill://my%20notes/references/more.md"]
-)
-def test_a_file_can_be_named_as_the_instructions_name_it(snapshot: Snapshot, path: str) -> None:
-    assert text(snapshot, path) == (
+def test_a_file_comes_in_a_frame_that_says_whose_it_is(snapshot: Snapshot) -> None:
+    assert text(snapshot, "references/more.md") == (
         '<skill_file skill="my notes" path="references/more.md">\nMore.\n</skill_file>'
     )
+
+
+@pytest.mark.parametrize("path", ["./references/more.md", "skill://my%20notes/references/more.md"])
+def test_what_is_read_is_the_very_text_that_was_judged(snapshot: Snapshot, path: str) -> None:
+    outcome = read_skill("call", SKILL, snapshot, path)
+    assert isinstance(outcome, Failed)
+    assert outcome.code == "not_found"
 
 
 def test_a_file_cannot_pass_for_the_instructions_of_another_skill(snapshot: Snapshot) -> None:
@@ -90,7 +94,7 @@ def test_a_missing_file_does_not_bring_the_odd_name_of_another(snapshot: Snapsho
     assert "\x1b" not in outcome.message
 
 
-def test_the_manifest_is_found_by_the_name_a_model_is_told(tmp_path: Path) -> None:
+def test_the_instructions_are_found_under_whatever_name_they_have(tmp_path: Path) -> None:
     folder = write_skill(tmp_path / "odd")
     (folder / "SKILL.md").rename(folder / "Skill.md")
     store = BundleStore(str(tmp_path / "bundles"))
@@ -98,7 +102,7 @@ def test_the_manifest_is_found_by_the_name_a_model_is_told(tmp_path: Path) -> No
     assert found is not None
     odd = Skill(name="odd", description="Odd.", dialect="agent_skills", manifest="Skill.md")
     assert "Do it." in text(found, None, odd)
-    assert "Do it." in text(found, "SKILL.md", odd)
+    assert "Do it." in text(found, "Skill.md", odd)
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,35 @@ def test_texts_that_lead_nowhere_are_no_paths_and_names_without_end_are_left_alo
     assert told(act.valid, Situation())["paths"] == {}
 
 
+@pytest.mark.parametrize("text", ["word " * 60, "x" * 4096, "é" * 200, "a/" * 150 + "word " * 60])
+def test_an_ordinary_text_too_long_for_a_name_is_no_path_and_can_be_asked_about(
+    tmp_path: Path, text: str
+) -> None:
+    act = wanted({"text": text, "file": "here"}, cwd=str(tmp_path))
+    (tmp_path / "here").touch()
+    assert told(act.valid, Situation())["paths"] == {"here": str(tmp_path / "here")}
+
+
+def test_apr_10_a_link_below_which_a_name_would_be_too_long_is_followed_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/tmp")
+    text = "link/" + "x" * 300
+    act = wanted({"text": text}, cwd=str(tmp_path))
+    before = told(act.valid, Situation())
+    assert text in before["paths"]
+    (tmp_path / "link").unlink()
+    (tmp_path / "link").symlink_to("/usr")
+    assert told(act.valid, Situation()) != before
+
+
+def test_what_cannot_be_followed_is_named_with_its_argument(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    act = wanted({"text": "word " * 60, "where": [{"file": "loop"}]}, cwd=str(tmp_path))
+    found = around(act.valid, Situation().programs, {})
+    assert isinstance(found, str)
+    assert "argument 'where' names a path that cannot be followed" in found
+    assert "loop" not in found  # the value may be a secret
+
+
 def test_apr_11_a_variable_with_another_value_is_another_act(tmp_path: Path) -> None:
     before = mark(situation(tmp_path, LANG="C"), env=frozenset({"LANG"}))
     assert mark(situation(tmp_path, LANG="C", OTHER="x"), env=frozenset({"LANG"})) == before

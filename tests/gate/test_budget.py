@@ -31,17 +31,28 @@ def counted(call: ValidCall, settings: BudgetSettings | None = None) -> dict[str
 
 
 def test_what_is_free_is_counted_for_its_principal_and_its_tool() -> None:
-    assert counted(valid(cost="free")) == {"principal:agent:cli": (1_200, 60), "tool:tea/pour": (600, 60)}
+    assert counted(valid(cost="free")) == {"principal:agent:cli": (600, 60), "tool:tea/pour": (3_000, 60)}
 
 
 @pytest.mark.parametrize(("cost", "most"), [("cheap", 6_000), ("expensive", 600)])
 def test_what_costs_is_counted_for_its_skill_and_its_cost_too(cost: str, most: int) -> None:
     assert counted(valid(skill=SKILL, cost=cost)) == {
-        "principal:agent:cli": (1_200, 60),
-        "tool:tea/pour": (600, 60),
-        "skill:tea": (600, 60),
+        "principal:agent:cli": (600, 60),
+        "tool:tea/pour": (3_000, 60),
+        "skill:tea": (3_000, 60),
         f"{cost}:agent:cli": (most, 3_600),
     }
+
+
+@pytest.mark.parametrize("cost", ["free", "cheap", "expensive"])
+def test_no_principal_alone_uses_up_what_a_tool_or_a_skill_has_for_all(cost: str) -> None:
+    found = counted(valid(skill=SKILL, cost=cost))
+    calls, seconds = found.pop("principal:agent:cli")
+    shared = {name: window for name, window in found.items() if "agent:cli" not in name}
+    assert shared.keys() == {"tool:tea/pour", "skill:tea"}
+    for most, stretch in shared.values():
+        assert stretch == seconds, "stretches of one length begin at the same moment"
+        assert 4 * calls <= most
 
 
 def test_every_number_is_the_operators() -> None:

@@ -143,6 +143,7 @@ CHANGES: dict[str, Any] = {
     "audience": "operator",
     "permission": "settings:write",
     "subject": "name",
+    "subject_file": "path",
     "effect": "read",
     "risk": "low",
     "cost": "expensive",

@@ -167,11 +167,15 @@ SHELLS = [
     *("env", "xargs", "ssh", "sudo", "su", "doas", "timeout", "nohup", "npx", "uvx", "docker"),
     *("/bin/sh", "/usr/bin/python3.12", "../bash", "bin\\bash", "/usr/bin/env/", " bash "),
     *("ld-linux-x86-64.so.2", "ld-musl-x86_64.so.1", "original-awk", "php-cgi8.2"),
+    *("prlimit", "choom", "setarch", "x86_64", "i386", "uname26", "linux32", "ssh-agent", "sg", "newgrp", "runcon"),
+    *("valgrind", "numactl", "tini", "catchsegv", "swipl", "tcc", "qemu-x86_64", "qemu-arm-static", "qemu-system-x86_64"),
+    *("bash.bin", "sh.distrib", "sh.exe", "pwsh-preview", ".python3-wrapped", "/usr/bin/dash.real"),
 ]  # fmt: skip
 PROGRAMS = [
     *("ls", "cat", "grep", "find", "git", "pnpm", "jq", "curl", "gh", "rg", "sha256sum", "shasum", "ical-query"),
     *("shellcheck", "envsubst", "nodeenv", "node_exporter", "pythonize", "bashate", "sqlite3", "r2", "timew", "suspend"),
     *("perltidy", "rubocop", "phpstan", "timetrap", "watchman", "scriptreplay", "", "/", "-", "3"),
+    *("qemu-img", "qemu-nbd", "sgdisk", "sg_inq", "x86_64-linux-gnu-objdump", "i686-w64-mingw32-nm", "mipsdump", ".", "-bin"),
 ]  # fmt: skip
 
 

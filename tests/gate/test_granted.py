@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from approval_kit import AGENT, CWD, SKILL, TOOL, changed, given, wanted
+from approval_kit import AGENT, CWD, DIGEST, SKILL, TOOL, changed, given, wanted
 from metier.gate.granted import answers
 from metier.model.approval import StandingGrant
-from metier.model.call import AuthorizedCall
+from metier.model.call import AuthorizedCall, Bytes
 from metier.model.permission import PermissionSet
 from metier.model.verdict import Verdict
 from metier.record.approval_clock import moment
@@ -112,3 +112,13 @@ def test_what_is_used_up_answers_no_more() -> None:
 
 def test_a_grant_without_the_bytes_of_a_skill_answers_for_none() -> None:
     assert "other bytes" in said(changed(given(), skill_digest=""), wanted(digest=""))
+
+
+def test_a_grant_for_a_file_of_the_owners_own_answers_for_these_bytes_and_no_others() -> None:
+    bare = wanted(skill=None)
+    file = changed(bare, bytes=Bytes(digest=DIGEST, file="own.py"))
+    grant = given(file)
+    assert (grant.skill, grant.skill_digest, grant.file) == ("", DIGEST, "own.py")
+    assert said(grant, file) == ""
+    for other in (changed(file, bytes=Bytes(digest="sha256:" + "b" * 64, file="own.py")), bare, wanted()):
+        assert "other bytes" in said(grant, other)

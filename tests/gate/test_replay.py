@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -290,6 +290,7 @@ def judged(valid: ValidCall, situation: Situation) -> tuple[Decision, Judgement]
     )
 
 
+@settings(deadline=None)  # how long it takes is the machine's
 @given(
     some_rules(),
     some_rules(),

@@ -57,6 +57,19 @@ def test_a_good_file_says_what_is_written(tmp_path: Path) -> None:
     assert asked(found) is Decision.ALLOW
 
 
+def test_a_file_with_a_second_name_denies_everything_until_it_has_one_again(tmp_path: Path) -> None:
+    assert read(tmp_path, GOOD).problems == ()
+    other = tmp_path / "granted.txt"
+    os.link(tmp_path / "policy.toml", other)
+    found = examine(str(tmp_path / "policy.toml"))
+    (problem,) = found.problems
+    assert "second name" in problem.message
+    assert "cp -p" in problem.remedy
+    assert asked(found) is Decision.DENY
+    other.unlink()
+    assert asked(examine(str(tmp_path / "policy.toml"))) is Decision.ALLOW
+
+
 def test_where_there_is_no_file_there_are_no_rules(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     settings = machine.settings()

@@ -287,7 +287,7 @@ def test_parse_10_a_schema_that_says_so_lets_other_arguments_in(schema: dict) ->
     assert problem_with(schema, {"v": "x", "extra": 1}) == ""
 
 
-def test_parse_10_only_the_arguments_themselves_are_closed_by_default() -> None:
+def test_parse_10_an_inner_object_that_names_no_member_takes_any() -> None:
     assert problem_with(of({"type": "object"}), {"v": {"anything": 1}}) == ""
     typed = {**KNOWN, "additionalProperties": {"type": "integer"}}
     assert problem_with(typed, {"extra": "x"}) == "argument 'extra' has the wrong type"
@@ -390,6 +390,8 @@ def test_parse_10_also_an_old_draft_may_say_that_other_arguments_are_welcome(
 def test_parse_10_what_an_old_draft_forbids_stays_forbidden(draft: str) -> None:
     schema = {"$schema": draft, "$ref": "#/definitions/base", "definitions": {"base": KNOWN}}
     assert problem_with(schema, {"v": 1}) == "argument 'v' has the wrong type"
+    schema = {"$schema": draft, "additionalProperties": False, "allOf": [KNOWN]}
+    assert problem_with(schema, {"v": "x"}) != ""
     schema = {"$schema": draft, "allOf": [{"properties": {"v": {"maxLength": 2}}}, KNOWN]}
     assert problem_with(schema, {"v": "abc"}) == "argument 'v' is too long"
     assert schema_problem({"$schema": draft, "properties": []}).startswith("the schema cannot be used")

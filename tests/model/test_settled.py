@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metier.model.settled import settled
-from metier.model.strictjson import MAX_BYTES, MAX_DEPTH, MAX_INTEGER, check
+from metier.model.strictjson import MAX_BYTES, MAX_DEPTH, MAX_INTEGER, MAX_VALUES, check
 
 PLAIN_TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]) | st.sampled_from("\t\n\r"))
 SAFE_FLOATS = st.floats(allow_nan=False, allow_infinity=False).filter(
@@ -112,6 +112,12 @@ LOOP.extend((LOOP, LOOP))
         (["x" * MAX_BYTES, "x"], "more than 1,048,576 bytes"),
         ({"x" * MAX_BYTES: "x"}, "more than 1,048,576 bytes"),
         ([0] * (MAX_BYTES + 1), "more than 1,048,576 bytes"),
+        # What is too much is not even looked at.
+        ("x" * MAX_BYTES + "\x00", "more than 1,048,576 bytes"),
+        ({"x" * MAX_BYTES + "\x00": 1}, "more than 1,048,576 bytes"),
+        ([0] * (MAX_VALUES + 1), "more than 65,536 values"),
+        ([[]] * (MAX_VALUES // 2) + [[0]] * (MAX_VALUES // 2), "more than 65,536 values"),
+        ([math.nan] * (MAX_VALUES + 1), "more than 65,536 values"),
     ],
     ids=lambda value: ascii(value)[:30] if not isinstance(value, list) else "list",
 )
@@ -121,6 +127,11 @@ def test_parse_11_what_has_no_one_form_is_refused_with_a_reason(value: Any, reas
 
 
 CONTROLS = [chr(code) for code in (*range(0x20), 0x7F) if chr(code) not in "\t\n\r"]
+
+
+def test_as_many_values_as_may_be_are_settled() -> None:
+    value = [[0] * 255 for _ in range(256)]
+    assert settled(value) == value
 
 
 @pytest.mark.parametrize("control", CONTROLS, ids=ascii)

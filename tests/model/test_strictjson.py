@@ -193,8 +193,8 @@ LOOP.append(LOOP)
         pytest.param([10**5000], "of 16610 bits", id="huge"),
         ("\ud800", "lone surrogate"),
         ({"\udfff": 1}, "lone surrogate"),
-        ({1: "a"}, "key 1 is not a string"),
-        ({None: "a"}, "key None is not a string"),
+        ({1: "a"}, "a key is of type int, not a string"),
+        ({None: "a"}, "a key is of type NoneType, not a string"),
         (LOOP, "more than 32 levels deep"),
     ],
 )
@@ -237,3 +237,13 @@ def test_parse_07_any_bytes_are_a_value_or_a_reason(data: bytes) -> None:
         loads(data)
     except ValueError as error:
         assert str(error)
+
+
+def test_parse_11_what_is_too_much_is_refused_before_it_is_looked_at() -> None:
+    with pytest.raises(ValueError, match="more than 1,048,576 bytes"):
+        check("x" * 1_048_576 + "\ud800")
+    with pytest.raises(ValueError, match="more than 10 bytes"):
+        check({"a" * 6: "b" * 5}, most=10)
+    with pytest.raises(ValueError, match="more than 3 values"):
+        check([[1, 2], float("nan")], values=3)
+    check({"a" * 5: "b" * 5}, most=10, values=1)

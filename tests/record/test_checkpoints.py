@@ -324,7 +324,8 @@ def test_keys_are_made_once_and_for_one_user_alone(database: Database, log: Audi
     [
         (lambda key: os.chmod(key, 0o644), "others can read or change"),
         (lambda key: os.chmod(key, 0o620), "others can read or change"),
-        (lambda key: (os.rename(key, key + ".x"), os.symlink(key + ".x", key)), "not a file"),
+        (lambda key: (os.rename(key, key + ".x"), os.symlink(key + ".x", key)), "a symbolic link"),
+        (lambda key: os.link(key, Path(key).parents[2] / "elsewhere.txt"), "second name"),
         (lambda key: Path(key).write_text("nothing of the kind"), "not a signing key"),
         (lambda key: os.unlink(key), "is not there"),
         (lambda key: os.chmod(os.path.dirname(key), 0o722), "others can write"),  # noqa: S103

@@ -13,8 +13,11 @@ from metier.errors import RecordError, StateError
 from metier.model.permission import PermissionSet
 from metier.record import place as places
 from metier.record.audit import AuditLog, Intent
+from metier.record.backup import back_up, restore
 from metier.record.chain import Act
 from metier.record.database import Database
+from metier.record.keys import Keys
+from metier.record.signing import sign_head
 from metier.record.trust import TrustStore
 from metier.record.verify import verify
 
@@ -144,6 +147,54 @@ def test_an_emptied_database_is_not_taken_for_a_new_one(path: str) -> None:
         Database.open(path)
     assert "backup" in caught.value.remedy
     assert os.path.getsize(path) == 0
+
+
+def leave(path: str, left: str) -> Path:
+    """Something that only a state leaves behind."""
+    if left.startswith("-"):
+        place = Path(f"{path}{left}")
+    else:
+        place = Path(path).with_name(left) / "something"
+        place.parent.mkdir(mode=0o700)
+    place.write_text("x")
+    return place
+
+
+@pytest.mark.parametrize("left", ["keys", "bundles", "calls", "-wal", "-shm"])
+def test_a_state_that_is_gone_is_not_begun_anew_where_something_tells_of_it(path: str, left: str) -> None:
+    Database.open(path).close()
+    os.unlink(path)
+    told = leave(path, left)
+    with pytest.raises(StateError, match="is gone") as caught:
+        Database.open(path)
+    assert "metier restore" in caught.value.remedy
+    assert str(told if left.startswith("-") else told.parent) in caught.value.remedy
+    assert not os.path.lexists(path)
+    os.rename(told, f"{path}.evidence")
+    Database.open(path).close()
+
+
+def test_where_nothing_tells_of_a_state_one_is_made(path: str) -> None:
+    for name in ("keys", "bundles", "cache", "skills"):
+        os.makedirs(Path(path).with_name(name), mode=0o700)
+    os.chmod(os.path.dirname(path), 0o700)
+    Path(path).with_name("policy.toml").write_text("")
+    Path(path).with_name("cache").joinpath("catalog.bin").write_text("")
+    Database.open(path).close()
+
+
+def test_a_state_is_restored_where_only_its_keys_are_left(
+    path: str, act: Act, keys: Keys, tmp_path: Path
+) -> None:
+    with Database.open(path) as database:
+        AuditLog(database).refused(act, code="c", reasons=("r",))
+        sign_head(database, keys, by="human:x")
+    back_up(path, str(tmp_path / "copy"))
+    os.unlink(path)
+    with pytest.raises(StateError, match="is gone"):
+        Database.open(path)
+    restore(str(tmp_path / "copy"), path, by="human:x", keys=keys)
+    Database.open(path).close()
 
 
 def test_a_closed_database_says_that_it_is_closed(path: str, act: Act) -> None:

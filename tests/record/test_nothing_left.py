@@ -46,7 +46,7 @@ def asked(pin: int) -> tuple[str, str]:
         permissions=PermissionSet(),
         confirmed=False,
     )
-    found = question(valid)
+    found = question(valid, None)
     assert found is not None
     return found[:2]
 

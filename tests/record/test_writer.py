@@ -1,6 +1,7 @@
 """Who writes in the same moment shares a transaction; nobody is forgotten, and nobody pays for another."""
 
 import sqlite3
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,18 +13,21 @@ from metier.record.audit import AuditLog, Intent
 from metier.record.chain import Act
 from metier.record.database import Database
 from metier.record.verify import verify
-from metier.record.writer import LONELY, Writer
+from metier.record.writer import LONELY, LONELY_AND_QUICK, QUICK_SECONDS, Writer
 
 
 class Counted:
-    """A writer that counts its commits."""
+    """A writer that counts its commits, each of which takes at least so many seconds."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, seconds: float = 0.0) -> None:
         self.commits = 0
+        self.database = database
+        self._seconds = seconds
         self.writer = Writer(database, before_commit=self._count)
 
     def _count(self) -> None:
         self.commits += 1
+        time.sleep(self._seconds)
 
     async def one_by_one(self, works: list[Callable[[sqlite3.Connection], Any]]) -> list[Any]:
         return [await self.writer.write(work) for work in works]
@@ -62,16 +66,25 @@ def test_sixty_four_at_once_share_a_transaction_or_two(database: Database, log: 
 
 
 def test_also_after_a_long_time_alone_most_of_them_share_one(database: Database, log: AuditLog) -> None:
+    alone, many = 5 * LONELY_AND_QUICK + 3, 4 * LONELY_AND_QUICK
     counted = Counted(database)
+    assert anyio.run(commits_after_being_alone, counted, log, alone, many) <= LONELY_AND_QUICK + 2
+    assert len(recorded(log)) == alone + many
 
-    async def work() -> int:
-        await counted.one_by_one(notes(log, 5 * LONELY + 3, of="alone"))
-        before = counted.commits
-        await counted.at_once(notes(log, 64))
-        return counted.commits - before
 
-    assert anyio.run(work) <= LONELY + 2
-    assert len(recorded(log)) == 5 * LONELY + 3 + 64
+def test_the_slower_the_disk_the_sooner_they_share_one(database: Database, log: AuditLog) -> None:
+    counted = Counted(database, seconds=QUICK_SECONDS / 16)
+    assert anyio.run(commits_after_being_alone, counted, log, 2 * LONELY_AND_QUICK + 3, 64) <= LONELY + 2
+
+
+async def commits_after_being_alone(counted: Counted, log: AuditLog, alone: int, many: int) -> int:
+    """On a disk that takes no time at all."""
+    with counted.database.glance() as connection:
+        connection.execute("PRAGMA synchronous=OFF")
+    await counted.one_by_one(notes(log, alone, of="alone"))
+    before = counted.commits
+    await counted.at_once(notes(log, many))
+    return counted.commits - before
 
 
 def test_one_alone_is_written_each_time_at_once(database: Database, log: AuditLog) -> None:

@@ -258,6 +258,45 @@ def refusal(found: object) -> NoPlace:
     return found
 
 
+@pytest.mark.parametrize("writable", [False, True])
+@pytest.mark.parametrize(
+    "file", ["policy.toml", "metier.toml", "state.db", "state.db-wal", "keys/signing.key"]
+)
+def test_a_granted_file_that_is_another_name_of_one_of_metiers_is_refused(
+    data: Path, ground: Ground, file: str, writable: bool
+) -> None:
+    own = Path(ground.state) / file
+    own.parent.mkdir(exist_ok=True, mode=0o700)
+    own.write_text("x")
+    os.link(own, data / "notes.txt")
+    (data / "mine").write_text("x")
+    os.link(data / "mine", data / "also-mine")
+    for name, refused in (("notes.txt", True), ("also-mine", False)):
+        paths = (str(data / name),)
+        found = places(granted(writes=paths) if writable else granted(reads=paths), ground, bundle="")
+        assert isinstance(found, NoPlace) is refused
+        assert not refused or "another name of" in refusal(found).reason
+
+
+def test_a_granted_file_that_is_another_name_of_a_secret_or_of_what_decides_is_refused(
+    data: Path, ground: Ground, tmp_path: Path
+) -> None:
+    kept = tmp_path / "elsewhere"
+    kept.mkdir()
+    for name in ("secret", "own.toml"):
+        (kept / name).write_text("x")
+        os.link(kept / name, data / name)
+    known = structs.replace(
+        ground, secret_files=(str(kept / "secret"), str(kept / "gone")), decides_by=(str(kept / "own.toml"),)
+    )
+    for name, read, written in (("secret", True, True), ("own.toml", False, True)):
+        paths = (str(data / name),)
+        assert isinstance(places(granted(reads=paths), known, bundle=""), NoPlace) is read
+        assert isinstance(places(granted(writes=paths), known, bundle=""), NoPlace) is written
+        control = places(granted(reads=paths, writes=paths), Ground(), bundle="")
+        assert isinstance(control, tuple)
+
+
 def test_a_granted_folder_is_the_real_one_with_its_number(data: Path, ground: Ground) -> None:
     found = places(granted(reads=(str(data),)), ground, bundle="")
     assert isinstance(found, tuple)

@@ -27,11 +27,13 @@ from kit_fault_table import FAULTS, WITHOUT_A_WALL, Fault
 from kit_faults import NoSandbox, no_sandbox
 from metier.model.guarantee import Guarantee
 from metier.model.ports import Answered, NotAnswered
+from metier.sandbox.guest.syscall_filter import VIOLATIONS
 from metier.testing.sandbox_kit import bench, checks_host, leftovers, only_outside
 from metier.testing.sandbox_kit.backend import Backend, Gap
 from metier.testing.sandbox_kit.behaviour import Behaviour, Control, behaviour
 from metier.testing.sandbox_kit.bench import Bench, KitFailure
 from metier.testing.sandbox_kit.checks_files import SECRET
+from metier.testing.sandbox_kit.checks_walls import CALLS
 from metier.testing.sandbox_kit.kit import BEHAVIOURS, NUMBERED, verify
 from metier.testing.sandbox_kit.probes_python import acts
 
@@ -76,6 +78,10 @@ def test_for_every_behaviour_that_has_no_control_outside_there_is_a_fault() -> N
     assert found <= set(NUMBERED)
     assert all(fault.broken for fault in FAULTS)
     assert all(WITHOUT_A_WALL.values())
+
+
+def test_every_call_that_no_skill_ever_has_a_reason_for_is_tried() -> None:
+    assert set(CALLS) == VIOLATIONS | {"clone"}
 
 
 @pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=str)

@@ -1,6 +1,8 @@
 """The contract kit on WASM modules."""
 
-import tempfile
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import anyio
@@ -8,25 +10,32 @@ import pytest
 
 from kit_backends import behaviours, wasm
 from metier.testing.sandbox_kit.behaviour import Behaviour
-from metier.testing.sandbox_kit.bench import Bench
 from metier.testing.sandbox_kit.kit import verify
 
 pytestmark = pytest.mark.slow
 
+FIRST = """
+import sys
+import anyio
+from kit_backends import wasm
+from metier.testing.sandbox_kit.kit import NUMBERED, verify
 
-@pytest.fixture(scope="module", autouse=True)
-def awake() -> None:
-    """wasmtime starts threads of its own with its first run; they stay for as long as the program does."""
-
-    async def once() -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            opened = wasm().open(folder)
-            await Bench(opened.sandbox, wasm(), folder).run("echo")
-            await opened.aclose()
-
-    anyio.run(once)
+anyio.run(verify, NUMBERED[36], wasm(), sys.argv[1])
+"""
 
 
 @pytest.mark.parametrize("behaviour", behaviours())
 def test_wasm(behaviour: Behaviour, tmp_path: Path) -> None:
     anyio.run(verify, behaviour, wasm(), str(tmp_path))
+
+
+def test_a_behaviour_may_be_the_first_thing_a_program_does(tmp_path: Path) -> None:
+    """wasmtime starts threads of its own with its first run; they stay for as long as the program does."""
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 0, done.stderr

@@ -44,3 +44,41 @@ def test_a_folder_with_a_mount_in_it_shows_what_is_mounted_and_not_what_lies_bel
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert done.stdout.splitlines() == ["['mounted'] ['mounted']"] * 2, done.stderr
+
+
+# What is bound over the real one is seen in this mount namespace only.
+HANGING = """
+import os, subprocess, sys
+import anyio
+from metier.sandbox import bwrap_line, lend
+from metier.sandbox.bubblewrap import Bubblewrap
+
+subprocess.run(["mount", "--bind", sys.argv[1], bwrap_line.find()], check=True)
+lend.TELL_SECONDS = 0.5
+before = len(os.listdir("/proc/self/fd"))
+wall = Bubblewrap()
+print([each.what for each in wall.missing()])
+print(wall.missing()[0].why)
+print(len(os.listdir("/proc/self/fd")) - before, "descriptors more")
+anyio.run(wall.aclose)
+"""
+
+
+@pytest.mark.skipif(
+    os.getuid() != 0, reason="only root asks bubblewrap for an identity, and only root mounts"
+)
+def test_a_bubblewrap_that_hangs_is_waited_for_no_longer_than_it_may_take(tmp_path: Path) -> None:
+    hangs = tmp_path / "bwrap"
+    hangs.write_text("#!/bin/sh\nexec sleep 40\n")
+    hangs.chmod(0o755)
+    done = subprocess.run(
+        ["unshare", "--mount", "--propagation", "private", sys.executable, "-c", HANGING, str(hangs)],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    missing, why, more = done.stdout.splitlines() or [done.stderr, "", ""]
+    assert missing == "['namespaces for ordinary users']"
+    assert why == "root could not make an identity for a sandbox: bubblewrap said nothing of it for 0.5 s"
+    assert more == "0 descriptors more"

@@ -13,6 +13,7 @@ import anyio
 import pytest
 
 from kit_backends import (
+    bubblewrap_deno,
     bubblewrap_native,
     bubblewrap_python,
     bubblewrap_straight,
@@ -145,6 +146,12 @@ def test_res_08_a_flood_of_output_is_cut_and_the_host_stays_flat(make: Make, tmp
 @languages
 def test_res_09_a_memory_bomb_is_stopped_and_the_host_stays_flat(make: Make, tmp_path: Path) -> None:
     holds(11, make, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [11, 12])
+def test_res_09_javascript_has_no_more_memory_than_others(number: int, tmp_path: Path) -> None:
+    holds(number, bubblewrap_deno, tmp_path)
 
 
 @walls

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from boxes import EVERYTHING, Box
-from metier.execute import trial
 from metier.model.entry import Command, HttpRequest, InlineCode, WasmModule
 from metier.model.guarantee import DEFAULTS, MEANING, Guarantee
 from metier.model.job import Job
+from metier.prepare import trial
 from metier.sandbox.protocol import Missing
 from metier.sandbox.select import Unavailable, select
 

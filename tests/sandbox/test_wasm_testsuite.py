@@ -9,6 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from metier.sandbox.guest.aftermath import empty
 from metier.sandbox.wasm import WasmSandbox
 from metier.testing.wasi_testsuite import Verdict, run_suite
 from wasm_guests import Bench, imported, open_step, program, wat, write_step
@@ -104,3 +105,33 @@ def test_wasm_18_a_time_of_the_clock_can_be_waited_for(tmp_path: Path) -> None:
     for clock in (0, 1):
         late = bench.run(module, "f", {"clock": clock}).value
         assert -5_000_000 < late < 2_000_000_000
+
+
+def test_wasm_18_a_folder_may_be_deeper_than_calls_nest_and_than_a_path_can_say(tmp_path: Path) -> None:
+    top = suite(tmp_path)
+    deep = top / "deep"
+    deep.mkdir()
+    _nest(deep, 3_000)
+
+    async def main() -> list[Verdict]:
+        sandbox = WasmSandbox(str(tmp_path / "cache"))
+        try:
+            return await run_suite(top, sandbox)
+        finally:
+            await sandbox.aclose()
+
+    try:
+        verdicts = anyio.run(main)
+    finally:
+        empty(str(deep))
+    assert len(verdicts) == 4
+
+
+def _nest(folder: Path, depth: int) -> None:
+    inner = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    for _ in range(depth):
+        os.mkdir("d", dir_fd=inner)
+        below = os.open("d", os.O_RDONLY | os.O_DIRECTORY, dir_fd=inner)
+        os.close(inner)
+        inner = below
+    os.close(inner)

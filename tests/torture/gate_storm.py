@@ -46,6 +46,9 @@ PR_SET_PDEATHSIG = 1
 DECIDER = Decider(id=owner(), kind="human", rights=ROLES["owner"])
 
 
+ELSEWHERE = ("it was taken up elsewhere, or is void",)
+
+
 class Worker:
     """One process. Whatever it prints is true."""
 
@@ -79,6 +82,8 @@ class Worker:
             ready = await to_thread.run_sync(self.waiting, "approved")
             for each in self.dice.sample(ready, min(3, len(ready))):
                 outcome = await runtime.resume(each.id)
+                if isinstance(outcome, Refused) and outcome.reasons == ELSEWHERE:
+                    continue  # that is told and not recorded: the call did not fail, somebody else was quicker
                 self.told(outcome)
                 if isinstance(outcome, Completed):
                     self.tell("taken", each.id)
@@ -93,7 +98,7 @@ class Worker:
             case Refused(call_id=call, code=code) if code != "record_unavailable" and call:
                 self.tell("refused", call)
             case Refused():
-                pass  # somebody else was quicker, or nothing could be written: then nothing was promised
+                pass  # nothing could be written: then nothing was promised
             case Failed(code=code, message=message):
                 self.tell("broke", code, *message.split())
 

@@ -35,7 +35,7 @@ from metier.config.settings import (
 )
 from metier.errors import ConfigError
 from metier.model.diagnostic import Diagnostic
-from metier.openfile import read_small
+from metier.openfile import has_second_name, read_small
 
 MAX_BYTES: Final = 1_048_576
 
@@ -201,6 +201,11 @@ def _read(path: str, *, required: bool) -> tuple[bytes, os.stat_result] | None:
     """The whole file. One that cannot be read whole might forbid something, so it stops everything."""
     found = read_small(path, most=MAX_BYTES, hard_links=True, links=True)
     if not isinstance(found, Diagnostic):
+        if has_second_name(found[1]):
+            raise ConfigError(
+                f"{path} has a second name somewhere (a hard link), and could be changed from there, so it is not read",
+                remedy=f"Look at what is in it, then put a copy in its place: cp -p '{path}' '{path}.copy' && mv '{path}.copy' '{path}'",
+            )
         return found
     if found.code != "missing":
         raise ConfigError(

@@ -79,11 +79,14 @@ class Window(Struct, frozen=True, kw_only=True):
 
 @final
 class BudgetSettings(Struct, frozen=True, kw_only=True):
-    """`[budgets]`: how many calls may begin. Zero means none; no number means as many as one likes."""
+    """`[budgets]`: how many calls may begin. Zero means none; no number means as many as one likes.
 
-    principal: Window = Window(calls=1_200, seconds=60)
-    tool: Window = Window(calls=600, seconds=60)
-    skill: Window = Window(calls=600, seconds=60)
+    What a tool or a skill has is for all. So that nobody uses it up alone, each principal has a fifth of it.
+    """
+
+    principal: Window = Window(calls=600, seconds=60)
+    tool: Window = Window(calls=3_000, seconds=60)
+    skill: Window = Window(calls=3_000, seconds=60)
     cheap: Window = Window(calls=6_000, seconds=3_600)
     """Calls of tools of this cost, by one principal. What is free has no limit of its own."""
     expensive: Window = Window(calls=600, seconds=3_600)

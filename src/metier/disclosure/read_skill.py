@@ -9,6 +9,7 @@ from metier.model.entry import Operation
 from metier.model.outcome import Completed, Failed
 from metier.model.permission import BASE_DIR, PermissionSet
 from metier.model.skill import Skill, Tool
+from metier.model.skill_path import base_dir
 from metier.model.text import one_line
 
 MAX_FILE_BYTES: Final = 262_144
@@ -35,6 +36,7 @@ TOOL: Final = Tool(
     },
     returns={"type": "string"},
     subject="name",
+    subject_file="path",
     effect="read",
     risk="low",
     minimum_trust="observe",
@@ -44,10 +46,8 @@ TOOL: Final = Tool(
 
 
 def read_skill(call_id: str, skill: Skill, snapshot: Snapshot, path: str | None) -> Completed | Failed:
-    """The instructions of `skill`, or the file `path` of it."""
-    wanted = skill.manifest if path is None else path.removeprefix(f"{base_dir(skill)}/").removeprefix("./")
-    if wanted == "SKILL.md":
-        wanted = skill.manifest  # what a model is told; the file may be spelled otherwise
+    """The instructions of `skill`, or the file that its bundle lists as `path`: the very text that was judged."""
+    wanted = skill.manifest if path is None else path
     data = snapshot.read(wanted)
     if data is None:
         names = ", ".join(one_line(file.path, PATH_LIMIT) for file in snapshot.files[:20])
@@ -73,10 +73,3 @@ def read_skill(call_id: str, skill: Skill, snapshot: Snapshot, path: str | None)
     resources = [file.path for file in snapshot.files if file.path != skill.manifest]
     body = frontmatter.body(data)
     return Completed(call_id=call_id, value=skill_content(skill, body, resources, base_dir=base_dir(skill)))
-
-
-def base_dir(skill: Skill) -> str:
-    """How a skill's folder is called towards a model: a name that `read_skill` understands, no path of this machine."""
-    from urllib.parse import quote
-
-    return f"skill://{quote(skill.name, safe='')}"

@@ -5,6 +5,7 @@ Only for what somebody is asked about, and blocking: it follows paths. How far i
 asked; nothing of it is left out in silence.
 """
 
+import errno
 import os
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -12,6 +13,7 @@ from typing import Final
 from metier.gate.situation import Programs
 from metier.model.call import ValidCall
 from metier.model.digest import Json, digest_bytes
+from metier.model.text import one_line
 
 MOST_PATHS: Final = 256
 MOST_STEPS: Final = 4_096
@@ -53,7 +55,9 @@ def _paths(valid: ValidCall) -> dict[str, Json] | str:
     start = valid.call.cwd or ""
     found: dict[str, Json] = {}
     steps = 0
-    for text in sorted(set(_texts(valid.arguments))):
+    # Each text once, with the argument it stands in.
+    texts = {text: name for name, value in valid.arguments.items() for text in _texts(value)}
+    for text in sorted(texts):
         path = os.path.join(start, text) if start else text
         if not text or len(text) > _LONGEST or "\0" in text or not os.path.isabs(path):
             continue
@@ -64,8 +68,9 @@ def _paths(valid: ValidCall) -> dict[str, Json] | str:
             # The system itself gives up on links that lead in a circle; following them by hand would not.
             there = _is_there(path)
             real = os.path.realpath(path)
-        except (OSError, ValueError, RecursionError):
-            return "its arguments name a path that cannot be followed"
+        except (OSError, ValueError, RecursionError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it can be no name of a file"
+            return f"argument {one_line(texts[text], 80)!r} names a path that cannot be followed: {why}"
         if there or real != os.path.normpath(path):
             found[text] = real
         if len(found) > MOST_PATHS:
@@ -82,6 +87,10 @@ def _is_there(path: str) -> bool:
         return False
     except PermissionError:
         return True
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        return False  # an ordinary sentence, longer than a name can be
     return True
 
 

@@ -14,7 +14,7 @@ from metier.gate.roles import roles
 from metier.gate.rules import rules
 from metier.gate.situation import NO_PERMISSIONS, Situation
 from metier.model.call import AuthorizedCall, ValidCall
-from metier.model.outcome import REMEDIES, RefusalCode, Refused
+from metier.model.outcome import REMEDIES, RULES_UNUSABLE, RefusalCode, Refused
 from metier.model.text import one_line
 from metier.model.verdict import Decision, Verdict, decide
 
@@ -55,7 +55,9 @@ def authorize(valid: ValidCall, situation: Situation) -> AuthorizedCall | Refuse
     code: RefusalCode = _UNDECIDED
     for (asked, _), answer in zip(reversed(LAYERS), reversed(answers), strict=True):
         code = asked if answer.decision is Decision.DENY else code
-    return Refused(call_id=valid.call.id, code=code, reasons=verdict.reasons, remedy=REMEDIES.get(code, ""))
+    unusable = code == "forbidden" and situation.rules.problem
+    remedy = RULES_UNUSABLE if unusable else REMEDIES.get(code, "")
+    return Refused(call_id=valid.call.id, code=code, reasons=verdict.reasons, remedy=remedy)
 
 
 def _deciding(valid: ValidCall, verdict: Verdict, situation: Situation) -> str:
@@ -97,10 +99,12 @@ def trusted(valid: ValidCall, situation: Situation) -> Verdict:
     skill, held = valid.skill, situation.held
     if skill is None:
         return _NO_SKILL
-    if held is None or held.refusal:
-        return Verdict.deny(
-            f"skill {skill.name!r}: {held.refusal if held else 'its bytes could not be looked at'}"
-        )
+    if held is None:
+        return Verdict.deny(f"skill {skill.name!r}: its bytes could not be looked at")
+    if held.refusal:
+        # What is disabled is said in the same words as above, and so once.
+        between = " is " if held.disabled else ": "
+        return Verdict.deny(f"skill {skill.name!r}{between}{held.refusal}")
     return _TRUSTED
 
 

@@ -1,11 +1,13 @@
 """The caller's own word before an act (Amber). It never stands in for an approval.
 
-Where the door knows turns, `confirmed: true` counts only after Metier itself asked for these same arguments in this
-conversation, and the caller's turn came since. Where it does not, the word is taken as asserted.
+Where the door knows turns, `confirmed: true` counts only after Metier itself asked this caller in this conversation for this
+very act (the tool as it is defined, the skill's bytes, the arguments), and his turn came since. Where it does not, the word
+is taken as asserted.
 """
 
+from metier.gate.fingerprint import definition_digest
 from metier.gate.situation import Situation
-from metier.model.call import Surroundings, ValidCall
+from metier.model.call import Bytes, Surroundings, ValidCall
 from metier.model.digest import canonical, digest_bytes
 from metier.model.outcome import Refused
 
@@ -38,16 +40,21 @@ def unconfirmed(valid: ValidCall, situation: Situation) -> Refused | None:
     )
 
 
-def question(valid: ValidCall) -> tuple[str, str, int] | None:
-    """Conversation, act and turn of a question to the caller; None where the door knows no turns."""
+def question(valid: ValidCall, found: Bytes | None) -> tuple[str, str, int] | None:
+    """Conversation, act and turn of a question to the caller; None where the door knows no turns.
+
+    Args:
+        found: the bytes of the skill that it would run with; None when it concerns no skill.
+    """
     around = valid.call.surroundings
     if valid.confirmed is None or around.turn is None:
         return None
-    act = digest_bytes(canonical([valid.tool.name, valid.arguments]))
+    skill = found.digest if found is not None else ""
+    act = digest_bytes(canonical([definition_digest(valid.tool), skill, valid.arguments]))
     return conversation(valid.call.principal.id, around), act, around.turn
 
 
 def conversation(principal: str, around: Surroundings) -> str:
-    """Which conversation a call belongs to; parts cannot run into each other."""
-    parts = (principal, around.channel, around.session, around.call_id)
+    """Which conversation with whom a call belongs to; parts cannot run into each other. In a group each caller is asked for himself."""
+    parts = (principal, around.channel, around.session, around.call_id, around.caller_id)
     return canonical([part or "" for part in parts]).decode()

@@ -29,7 +29,7 @@ async def ask(
     """Ask whoever has to be asked, on the record. Nothing waits: what was asked is taken up when it is answered."""
     valid = authorized.valid
     if isinstance(answer, Refused):
-        asked = question(valid) if answer.code == "confirmation_required" else None
+        asked = question(valid, authorized.bytes) if answer.code == "confirmation_required" else None
         also = None
         if asked is not None:
             conversation, act, turn = asked
@@ -43,7 +43,12 @@ async def ask(
     if isinstance(found, str):
         return await _unaskable(found, authorized, recorder)
     seen = shown(
-        authorized, cwd=answer.cwd, programs=str(found["programs"]), behind=situation.standing.behind
+        authorized,
+        cwd=answer.cwd,
+        programs=str(found["programs"]),
+        behind=situation.standing.behind,
+        four_eyes=situation.approvals.four_eyes,
+        project=situation.project,
     )
     if isinstance(seen, str):
         return await _unaskable(seen, authorized, recorder)
@@ -65,7 +70,7 @@ async def ask(
         expires_at=datetime.fromtimestamp(situation.now.wall + seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
 
-    asked = question(valid) if valid.confirmed else None
+    asked = question(valid, authorized.bytes) if valid.confirmed else None
     answered = asked[:2] if asked is not None else None
 
     def problem(connection: "sqlite3.Connection") -> Refused | None:

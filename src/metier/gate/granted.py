@@ -50,9 +50,9 @@ def answers(
 def _of_another_act(grant: StandingGrant, authorized: AuthorizedCall, cwd: str) -> str:
     """What the call does that the grant was not given for."""
     valid, found = authorized.valid, authorized.bytes
-    skill = (valid.skill.name, found.digest if found else "") if valid.skill else ("", "")
-    if (grant.skill, grant.skill_digest) != skill or (valid.skill is not None and not grant.skill_digest):
-        return "it is for other bytes of the skill, or for another"
+    skill, digest = valid.skill.name if valid.skill else "", found.digest if found else ""
+    if (grant.skill, grant.skill_digest) != (skill, digest) or (skill and not digest):
+        return "it is for other bytes of the skill or the file, or for another"
     if grant.definition != definition_digest(valid.tool):
         return "the tool is no longer the one it was given for"
     if grant.cwd and grant.cwd != cwd:

@@ -18,7 +18,8 @@ _INTERPRETERS: Final = """
     node nodejs deno bun qjs quickjs d8 jsc mujs tsx ts-node php php-cgi phpdbg hhvm lua luajit luau texlua
     awk gawk mawk nawk original-awk igawk tclsh jimsh wish expect guile racket scheme chez gosh csi sbcl clisp ecl
     clojure clj bb janet ghci runghc runhaskell ocaml r rscript julia octave octave-cli erl escript elixir iex
-    java jshell groovy scala kotlin dotnet csharp fsi osascript gdb lldb m4
+    java jshell groovy scala kotlin dotnet csharp fsi osascript gdb lldb m4 swipl gforth tcc coffee mono wine
+    cscript wscript mshta
 """
 _LAUNCHERS: Final = """
     env xargs parallel rush nohup setsid timeout nice ionice chrt taskset stdbuf unbuffer time watch entr strace ltrace
@@ -26,8 +27,18 @@ _LAUNCHERS: Final = """
     crontab script screen tmux dtach ssh rsh mosh sshpass sudo sudoedit su doas pkexec runuser setpriv capsh gosu
     su-exec docker podman nerdctl kubectl lxc-attach npx bunx uvx pipx setarch linux32 linux64 proot fakeroot
     fakechroot dbus-run-session xvfb-run socat ld.so ld-linux.so ld-linux-x86-64.so ld-linux-aarch64.so ld-musl
+    prlimit choom uclampset coresched ssh-agent dbus-launch sg newgrp runcon numactl cgexec cpulimit softlimit valgrind
+    catchsegv rr tini dumb-init catatonit chpst setuidgid s6-setuidgid envdir with-contenv pidproxy daemonize eatmydata
+    faketime torsocks proxychains proxychains4 nsjail sem chronic ifne rlwrap run-one hyperfine watchexec nix-shell
 """
-NAMES: Final = frozenset(f"{_SHELLS} {_INTERPRETERS} {_LAUNCHERS}".split())
+_MACHINES: Final = """
+    uname26 i386 i486 i586 i686 x86_64 ia64 ppc ppc32 ppc64 s390 s390x sparc sparc32 sparc64 mips mips32 mips64 parisc
+"""
+"""Other names of `setarch`."""
+NAMES: Final = frozenset(f"{_SHELLS} {_INTERPRETERS} {_LAUNCHERS} {_MACHINES}".split())
+_EMULATOR: Final = re.compile(r"qemu-(?!(?:img|io|nbd|ga|edid)\Z).+")
+_ASIDE: Final = re.compile(r"(?:[.-](?:distrib|diverted|real|orig|bin|wrapped|preview)|\.exe)+\Z")
+"""How the name ends of a program that was moved aside, or of one edition of it."""
 _VERSION: Final = re.compile(
     r"(?:[-_.]?\d[\w.+-]*)?(?:[-_.](?:static|dbg|debug|minimal|tiny|full|nox|x86_64[\w.-]*))?(?:\.exe)?"
 )
@@ -36,7 +47,8 @@ _VERSION: Final = re.compile(
 def is_interpreter(program: str) -> bool:
     """Whether a program of this name is one of them, whatever its folder, version or letter case."""
     name = program.replace("\\", "/").rstrip("/").rpartition("/")[2].strip().casefold()
-    if name in NAMES:
+    name = _ASIDE.sub("", name.lstrip("."))
+    if name in NAMES or _EMULATOR.match(name):
         return True
     # Any of them may be followed by a version, but for those so short that another program is meant.
     return any(name[:end] in NAMES and _VERSION.fullmatch(name, end) for end in range(3, len(name)))

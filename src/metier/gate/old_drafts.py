@@ -15,6 +15,8 @@ _ONE: Final = ("if", "then", "else")
 
 def close_old(tree: dict[str, Any], follow: Follow) -> None:
     """Make `tree` refuse every argument it does not mention, unless it says itself that others are welcome."""
+    if "additionalProperties" in tree and "$ref" not in tree:
+        return
     parts = _for_the_whole(tree, follow)
     if "$ref" in tree:
         # In these drafts nothing beside a reference counts.

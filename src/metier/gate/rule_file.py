@@ -1,6 +1,6 @@
 """`policy.toml` → `Rules`. One thing wrong anywhere, and none of it counts: then everything is denied, and said why.
 
-The file is the operator's: his or root's, closed to others, in the state folder. Every rule says why it is there, and
+The file is the operator's: his or root's, closed to others, in the state folder and nowhere else. Every rule says why it is there, and
 carries calls that it must and must not match; they are tried when the file is loaded. A project has no such file:
 whoever can write into a project could forbid everything there, or have us evaluate what he likes.
 """
@@ -21,7 +21,7 @@ from metier.gate.rules import Rule, Rules
 from metier.model.diagnostic import Diagnostic
 from metier.model.digest import digest_bytes
 from metier.model.text import one_line
-from metier.openfile import read_small
+from metier.openfile import has_second_name, read_small
 
 MAX_BYTES: Final = 1_048_576
 
@@ -44,6 +44,12 @@ class Problem(Struct, frozen=True, kw_only=True):
         if self.rule:
             place.append(f"rule {self.rule}")
         return f"{', '.join(place)}: {self.message}"
+
+
+GONE: Final = Problem(
+    message="it was there and is gone",
+    remedy="Put it back, or say with `metier policy forget` that there are no rules",
+)
 
 
 @final
@@ -89,6 +95,11 @@ def _open_to_others(path: str, status: os.stat_result) -> Problem | None:
         return Problem(
             message="other users can change it, so it is not read",
             remedy=f"Look at what is in it, then: chmod go-w '{path}'",
+        )
+    if has_second_name(status):
+        return Problem(
+            message="it has a second name somewhere (a hard link), and could be changed from there, so it is not read",
+            remedy=f"Look at what is in it, then put a copy in its place: cp -p '{path}' '{path}.copy' && mv '{path}.copy' '{path}'",
         )
     folder = os.path.dirname(os.path.realpath(path))
     try:

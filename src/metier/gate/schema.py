@@ -8,6 +8,7 @@ from urllib.parse import unquote
 import jsonschema_rs
 import msgspec
 
+from metier.gate.nested import close_nested
 from metier.gate.old_drafts import close_old
 from metier.model.digest import Json
 from metier.model.text import one_line
@@ -21,6 +22,7 @@ _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 _OLD: Final = (jsonschema_rs.Draft4Validator, jsonschema_rs.Draft6Validator, jsonschema_rs.Draft7Validator)
 """Drafts that know no `unevaluatedProperties`."""
 
+_NESTED: Final = (dict, list)
 _WORDS: Final = {
     "required": "is required",
     "additionalProperties": "is not known to this tool",
@@ -60,8 +62,8 @@ def returned_problem(schema: dict[str, Json], value: Json) -> str:
     return _fault(*_usable(schema, closed=False), value)
 
 
-def _fault(validator: Any, nodes: Callable[[int], int], value: Json) -> str:
-    if _values(value, MAX_STEPS // max(nodes(_depth(value)), 1)) < 0:
+def _fault(validator: Any, nodes: Callable[[Json], int], value: Json) -> str:
+    if _values(value, MAX_STEPS // max(nodes(value), 1)) < 0:
         return "'the whole' has too many values, or too deep ones, to be checked against its schema"
     try:
         validator.validate(value)  # stops at the first: a list of all could be a million
@@ -71,7 +73,7 @@ def _fault(validator: Any, nodes: Callable[[int], int], value: Json) -> str:
         names = getattr(kind, "unexpected", None) or getattr(kind, "property", None)
         path = [str(part) for part in cast("list[object]", error.instance_path)]
         if names:
-            path.append(names if isinstance(names, str) else ", ".join(cast("list[str]", names)))
+            path.append(names if isinstance(names, str) else ", ".join(cast("list[str]", names)[:20]))
         place = one_line("/".join(path), 120) or "the whole"
         return f"{place!r} {_WORDS.get(keyword, f'does not fit {keyword!r} of the schema')}"
     return ""
@@ -88,18 +90,18 @@ def schema_problem(schema: dict[str, Json]) -> str:
 
 def _values(value: Json, room: int) -> int:
     """How much of `room` is left after counting every value; below zero when they are more."""
-    if not isinstance(value, dict | list):
+    if not isinstance(value, _NESTED):
         return room - 1
     room -= 1 + len(value)
     for item in value.values() if isinstance(value, dict) else value:
         if room < 0:
             break
-        if isinstance(item, dict | list):
+        if isinstance(item, _NESTED):
             room = _values(item, room)
     return room
 
 
-def _usable(schema: dict[str, Json], *, closed: bool = True) -> tuple[Any, Callable[[int], int]]:
+def _usable(schema: dict[str, Json], *, closed: bool = True) -> tuple[Any, Callable[[Json], int]]:
     try:
         return _validator(msgspec.json.encode(schema), closed)
     except RecursionError:
@@ -107,8 +109,8 @@ def _usable(schema: dict[str, Json], *, closed: bool = True) -> tuple[Any, Calla
 
 
 @lru_cache(maxsize=1024)
-def _validator(schema: bytes, closed: bool) -> tuple[Any, Callable[[int], int]]:
-    """What checks values, and how many nodes its schema grows to for a value of some depth."""
+def _validator(schema: bytes, closed: bool) -> tuple[Any, Callable[[Json], int]]:
+    """What checks values, and how many nodes its schema grows to for such a value."""
     if len(schema) > MAX_BYTES:
         raise ValueError(f"the schema has {len(schema):,} bytes; at most {MAX_BYTES:,} are read")
     tree = cast("dict[str, Any]", msgspec.json.decode(schema))
@@ -121,6 +123,8 @@ def _validator(schema: bytes, closed: bool) -> tuple[Any, Callable[[int], int]]:
         draft: object = jsonschema_rs.validator_cls_for(tree)
         if draft in _OLD:
             _check_old(tree)
+        if closed:
+            close_nested(tree, follow, old=draft in _OLD)
         if closed and draft in _OLD:
             close_old(tree, follow)
         elif closed and not {"additionalProperties", "unevaluatedProperties"} & tree.keys():
@@ -158,18 +162,18 @@ def _depth(value: Json) -> int:
     return 0
 
 
-def _growing(tree: dict[str, Any], nodes: int) -> Callable[[int], int]:
+def _growing(tree: dict[str, Any], nodes: int) -> Callable[[Json], int]:
     """A schema that refers to itself more than once doubles with every level of a value, and checking follows it."""
     references = _references(tree)
     if not references:
-        return lambda _depth: nodes
+        return lambda _value: nodes
 
     @lru_cache(maxsize=64)
     def grown(depth: int) -> int:
         # Each level of the value can go once more through every reference.
         return _unrolled(tree, tree, {}, depth + len(references))
 
-    return grown
+    return lambda value: grown(_depth(value))
 
 
 def _references(tree: Any) -> frozenset[str]:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias, final
 
 from msgspec import Struct
+from msgspec.structs import force_setattr, replace
 
 from metier.catalog.bundle import BundleStore
 from metier.catalog.catalog import Catalog
@@ -36,7 +37,7 @@ def no_programs(_names: Collection[str]) -> Mapping[str, str]:
     return {}
 
 
-MOST_STANDINGS: Final = 1024
+MOST_PRINCIPALS: Final = 1024
 NO_PERMISSIONS: Final = PermissionSet()
 NOT_LOOKED_AT: Final = "what it depends on was not looked at"
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
@@ -70,6 +71,8 @@ class Situation(Struct, frozen=True, kw_only=True):
     """Answers given in advance."""
     ground: Ground = Ground()
     approvals: ApprovalSettings = ApprovalSettings()
+    project: str = ""
+    """Folder whose configuration restricts the call."""
     cwd: str = ""
     """What the working directory is: real path, device and inode; empty when there is none."""
     cwd_problem: str = ""
@@ -120,21 +123,42 @@ class Facts(Struct, frozen=True, kw_only=True):
     """The human this machine belongs to."""
     budgets: BudgetSettings = BudgetSettings()
     approvals: ApprovalSettings = ApprovalSettings()
+    project: str = ""
     ground: Ground = Ground()
     steered: Written | None = None
     """As of when `steering` was read."""
-    standings: dict[tuple[str, str, str | None], Standing] = {}
-    """What was found out about principals so far."""
+    known: dict[tuple[str, str, str | None], Situation] = {}
+    """Made here: what was found out about principals so far."""
 
-    def standing_of(self, principal: Principal) -> Standing:
-        """What `principal` may do. The same ones ask again and again, and of one moment the answer is the same."""
+    def __post_init__(self) -> None:
+        force_setattr(self, "known", {})
+
+    def situation_of(self, principal: Principal) -> Situation:
+        """What is the case for every call of `principal`, as far as these facts tell. The same ones ask again and again, and
+        of one moment the answer is the same."""
         who = (principal.id, principal.kind, principal.on_behalf_of)
-        known = self.standings.get(who)
+        known = self.known.get(who)
         if known is None:
-            if len(self.standings) >= MOST_STANDINGS:
-                self.standings.clear()
-            known = self.standings[who] = standing(principal, self.steering.principals, self.owner)
+            if len(self.known) >= MOST_PRINCIPALS:
+                self.known.clear()
+            known = self.known[who] = self._situation_of(principal)
         return known
+
+    def _situation_of(self, principal: Principal) -> Situation:
+        steering, who = self.steering, standing(principal, self.steering.principals, self.owner)
+        return Situation(
+            stopped=steering.stopped,
+            standing=who,
+            steering=steering,
+            steered=None if steering.stopped or who.problem else self.steered,
+            level=steering.level,
+            rules=self.rules,
+            budgets=self.budgets,
+            grants=steering.grants,
+            ground=self.ground,
+            approvals=self.approvals,
+            project=self.project,
+        )
 
 
 def situation(
@@ -153,23 +177,15 @@ def situation(
     written: Written | None = None,
 ) -> Situation:
     """Put the facts together for one call."""
-    steering, who = facts.steering, facts.standing_of(valid.call.principal)
+    known = facts.situation_of(valid.call.principal)
     place = cwd_identity(valid.call.cwd) if valid.call.cwd is not None else ""
-    return Situation(
+    return replace(
+        known,
         held=found.held,
         granted=found.held.granted if found.held is not None else NO_PERMISSIONS,
         missing=found.missing,
-        stopped=steering.stopped,
-        standing=who,
-        steering=steering,
-        steered=None if steering.stopped or who.problem else facts.steered,
-        level=steering.level,
-        rules=facts.rules,
-        budgets=facts.budgets,
         exhausted=exhausted,
-        grants=steering.grants if grants is None else grants,
-        ground=facts.ground,
-        approvals=facts.approvals,
+        grants=known.grants if grants is None else grants,
         cwd=place.text if isinstance(place, CwdIdentity) else "",
         cwd_problem="" if isinstance(place, CwdIdentity) else place,
         now=now,
@@ -178,5 +194,5 @@ def situation(
         asked_in=asked_in,
         decided_by=decided_by,
         around=around,
-        written=None if steering.stopped or who.problem or exhausted else written,
+        written=None if known.stopped or known.standing.problem or exhausted else written,
     )

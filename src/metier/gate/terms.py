@@ -10,6 +10,7 @@ from msgspec import Struct
 from metier.gate.budget import scopes
 from metier.gate.confirmation import question
 from metier.gate.fingerprint import fingerprint
+from metier.gate.shown import real_project
 from metier.gate.situation import Situation
 from metier.model.call import ApprovedCall
 from metier.model.digest import Json
@@ -35,11 +36,13 @@ def terms(approved: ApprovedCall, situation: Situation) -> tuple[Condition, ...]
         Within(scopes(valid, situation.budgets), situation.now, situation.written),
     ]
     if valid.call.approval is not None:
-        made.append(Decided(approved, situation.cwd, situation.around))
+        made.append(Decided(approved, situation.cwd, situation.around, situation.project))
     elif approved.evidence != "policy":
         made.append(Granted(approved.evidence))
-    if valid.confirmed and valid.call.approval is None and (asked := question(valid)) is not None:
-        made.append(Confirmed(asked[0], asked[1]))
+    if valid.confirmed and valid.call.approval is None:
+        asked = question(valid, approved.authorized.bytes)
+        if asked is not None:
+            made.append(Confirmed(asked[0], asked[1]))
     return tuple(made)
 
 
@@ -99,6 +102,8 @@ class Decided(Struct, frozen=True):
     approved: ApprovedCall
     cwd: str
     around: dict[str, Json] | str
+    project: str = ""
+    """By whose configuration it was judged now."""
 
     def problem(self, connection: "sqlite3.Connection") -> IntentDenied | None:
         if isinstance(self.around, str):
@@ -110,6 +115,7 @@ class Decided(Struct, frozen=True):
             authorized.valid.call.principal.id,
             lambda key: fingerprint(authorized, cwd=self.cwd, key=key, around=around),
             moment(),
+            project=real_project(self.project),
         )
         return IntentDenied(why, "approval_void") if why else None
 

@@ -22,6 +22,7 @@ from metier.model.ground import Ground
 from metier.model.outcome import Refused
 from metier.model.settled import settled
 from metier.model.skill import Skill, Tool
+from metier.model.skill_path import path_in
 from metier.model.strictjson import MAX_BYTES
 from metier.model.text import one_line
 
@@ -51,7 +52,7 @@ def validate(
         return Refused(
             call_id=call.id,
             code="unknown_tool",
-            reasons=(f"there is no tool {one_line(call.tool, 80)!r}",),
+            reasons=(f"there is no tool {one_line(call.tool[:200], 80)!r}",),
             remedy=_nearest(call.tool, known) or f"Tools are: {', '.join(known[:20])}",
         )
     judged = _arguments(call.arguments, tool, ground)
@@ -68,11 +69,14 @@ def validate(
             return Refused(
                 call_id=call.id,
                 code="unknown_skill",
-                reasons=(f"there is no skill {one_line(name, 80)!r}",),
+                reasons=(f"there is no skill {one_line(name[:200], 80)!r}",),
                 remedy=_nearest(name, catalog.by_name)
                 or "`metier skills list` shows all, `metier skills check` why one is missing",
             )
         skill = found.skill
+        file = arguments.get(tool.subject_file) if tool.subject_file else None
+        if isinstance(file, str):
+            arguments = {**arguments, tool.subject_file: path_in(skill, file)}
     return ValidCall(
         call=call,
         tool=tool,

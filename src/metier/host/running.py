@@ -7,9 +7,9 @@ the disk, where every call asks. What cannot be written yet stays barred, and is
 """
 
 import logging
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from typing import Final, TypeAlias, final
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, Self, TypeAlias, final
 
 import anyio
 from anyio import to_thread
@@ -38,13 +38,33 @@ STOPPED: Final = "the skill was disabled, or its trust taken back, meanwhile"
 
 @final
 class UnderWay:
-    """One run."""
+    """One run, for as long as it is entered."""
 
-    def __init__(self, call_id: str, scope: anyio.CancelScope) -> None:
+    __slots__ = ("_mark", "_running", "_scope", "call_id", "skill", "why")
+
+    def __init__(
+        self, running: "Running", scope: anyio.CancelScope, skill: str, call_id: str, mark: int | None
+    ) -> None:
+        self.skill = skill
         self.call_id = call_id
         self.why = ""
         """Why it was ended from outside; empty when it was not."""
+        self._running = running
         self._scope = scope
+        self._mark = mark
+
+    def __enter__(self) -> Self:
+        self._scope.__enter__()
+        if self._mark is not None and self._mark != self._running.mark(self.skill):
+            self.end(STOPPED)
+        self._running.runs.add(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        self._running.runs.discard(self)
+        return self._scope.__exit__(kind, error, trace)
 
     def end(self, why: str) -> None:
         """End it, unless it is ended already."""
@@ -57,7 +77,10 @@ class Running:
     """Belongs to one loop; nothing here waits but `settle`."""
 
     def __init__(self) -> None:
-        self._under_way: dict[str, set[UnderWay]] = {}
+        self.runs: set[UnderWay] = set()
+        """Those that are entered."""
+        self._scope: type[anyio.CancelScope] | None = None
+        """What scopes of this loop are. To find that out takes as long as the rest of a short run."""
         self._stops: dict[str, int] = {}
         self._all_stops = 0
         self._barred: dict[str, str] = {}
@@ -74,42 +97,32 @@ class Running:
         """Why no run of `skill`, or of these bytes, may begin; empty when one may."""
         return self._barred.get(skill, "") or self._barred.get(digest, "")
 
-    @contextmanager
-    def under(self, skill: str, call_id: str = "", mark: int | None = None) -> "Generator[UnderWay]":
+    def under(self, skill: str, call_id: str = "", mark: int | None = None) -> UnderWay:
         """What happens inside is a run of `skill`. It is ended at once when the skill was stopped since `mark`."""
-        with anyio.CancelScope() as scope:
-            this = UnderWay(call_id, scope)
-            if mark is not None and mark != self.mark(skill):
-                this.end(STOPPED)
-            self._under_way.setdefault(skill, set()).add(this)
-            try:
-                yield this
-            finally:
-                self._under_way[skill].discard(this)
-                if not self._under_way[skill]:
-                    del self._under_way[skill]
+        if self._scope is None:
+            self._scope = type(anyio.CancelScope())
+        return UnderWay(self, self._scope(), skill, call_id, mark)
 
     def stop(self, skill: str) -> None:
         """End every run of `skill`, also those that are prepared and have not begun."""
         if not skill:
             return
         self._stops[skill] = self._stops.get(skill, 0) + 1
-        for each in tuple(self._under_way.get(skill, ())):
-            each.end(STOPPED)
+        for each in tuple(self.runs):
+            if each.skill == skill:
+                each.end(STOPPED)
 
     def stop_all(self, why: str) -> None:
         """End every run there is, also those that are prepared and have not begun."""
         self._all_stops += 1
-        for runs in tuple(self._under_way.values()):
-            for each in tuple(runs):
-                each.end(f"everything was stopped: {why}")
+        for each in tuple(self.runs):
+            each.end(f"everything was stopped: {why}")
 
     def cancel(self, call_id: str, by: str) -> None:
         """End the run of one call, if it is here."""
-        for runs in tuple(self._under_way.values()):
-            for each in tuple(runs):
-                if each.call_id == call_id:
-                    each.end(f"{by} cancelled it")
+        for each in tuple(self.runs):
+            if each.call_id == call_id:
+                each.end(f"{by} cancelled it")
 
     def bar(self, skill: str, call_id: str, why: str, digest: str = "") -> None:
         """End every run of `skill` and let none begin, nor one of these bytes under another name, for what a call of it
@@ -145,7 +158,7 @@ class Running:
     @property
     def skills(self) -> frozenset[str]:
         """Those that have a run under way; the empty name stands for what belongs to none."""
-        return frozenset(self._under_way)
+        return frozenset(each.skill for each in self.runs)
 
 
 def _written(disable: Disable, each: _Violation) -> bool:

@@ -25,6 +25,11 @@ class Shown(Struct, frozen=True, kw_only=True):
     skill: str = ""
     version: str = ""
     skill_digest: str = ""
+    """Of the skill's bytes, or of the file's."""
+    file: str = ""
+    """Name of the owner's own file that is run. Only the process that asked has it, so no other can run it."""
+    language: str = ""
+    """What that file is written in."""
     arguments: dict[str, Json]
     """As validated: exactly what will run."""
     permissions: dict[str, list[str]]
@@ -44,6 +49,12 @@ class Shown(Struct, frozen=True, kw_only=True):
     """The tool says of itself that it asks every time."""
     skill_says: str = ""
     """The skill's own words for it. Not ours, and marked as such wherever they are shown."""
+    ours: bool = False
+    """Whether the words about the tool are Metier's own, and no skill's."""
+    four_eyes: bool = False
+    """Whether it took a second person's word when it was asked. That is not undone by asking elsewhere, or later."""
+    project: str = ""
+    """Real path of the project whose configuration restricts the call. Only there it is taken up again."""
     reasons: tuple[str, ...]
     """Why it is asked."""
     session: str = ""
@@ -89,7 +100,9 @@ class StandingGrant(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Digest of the tool with all its fields: another description is another tool."""
     skill: str = ""
     skill_digest: str = ""
-    """Other bytes of the skill are another matter. Empty only for tools of no skill."""
+    """Other bytes of the skill, or of the owner's own file, are another matter. Empty only where there are none."""
+    file: str = ""
+    """Name of that file."""
     arguments: str = ""
     """Keyed digest of the exact arguments; empty when any will do."""
     key: str = ""

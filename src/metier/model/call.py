@@ -87,6 +87,8 @@ class Bytes(Struct, frozen=True, kw_only=True):
     """Metadata signature of the folder they were taken from; empty when it cannot vouch for them."""
     first_use: bool = False
     """Nobody used this skill before: it is to be bound to these bytes."""
+    file: str = ""
+    """Name of the owner's own file that they are, where they are no skill's."""
 
 
 @final

@@ -62,8 +62,8 @@ not run. From `raised` on: how a run in a sandbox ended, as the sandbox saw it. 
 the sandbox did not begin."""
 
 REMEDIES: Final[dict[RefusalCode, str]] = {
-    "skill_disabled": "Enable it in the configuration if you want it; after a violation look at what it did with "
-    "`metier audit tail`, then `metier skills enable NAME` lifts it",
+    "skill_disabled": "`metier skills enable NAME` lifts it, after a violation once you looked at what it did "
+    "(`metier audit tail`); what the configuration disables is enabled there",
     "skill_broken": "`metier skills check` says what to mend",
     "not_trusted": "Look at it with `metier skills info NAME`, then trust it with `metier skills trust NAME`",
     "forbidden": "Nobody gave you that right; a person may give it, or do it himself",
@@ -77,6 +77,11 @@ REMEDIES: Final[dict[RefusalCode, str]] = {
     "already_begun": "Nothing runs twice; `metier audit show CALL` says what became of it",
 }
 """What to do about a refusal, where it is the same for every call."""
+RULES_UNUSABLE: Final = (
+    "The operator corrects policy.toml or puts it back: `metier policy check` says what is wrong with it, and "
+    "`metier policy forget` that there are to be no rules"
+)
+"""What to do where nothing is allowed because nobody knows the rules."""
 
 
 @final

@@ -8,7 +8,7 @@ import re
 from typing import Any, Final, cast
 
 from metier.model.digest import Json
-from metier.model.strictjson import MAX_BYTES, MAX_DEPTH, MAX_INTEGER
+from metier.model.strictjson import MAX_BYTES, MAX_DEPTH, MAX_INTEGER, MAX_VALUES
 
 _REFUSED: Final = re.compile("[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f\ud800-\udfff]")
 """C0 but tab and line ends, DEL, and halves of surrogate pairs."""
@@ -21,19 +21,20 @@ def settled(value: Json, *, unclean: bool = False) -> Json:
     """`value` in its one form. With `unclean` texts may hold C0 characters, for one who takes them out next; keys may not.
 
     Raises:
-        ValueError: for what strict JSON cannot hold, more than 32 levels, more than 1 MiB of values and text, integers
-            beyond ±(2^53-1), lone surrogates, and control characters other than tab and line ends.
+        ValueError: for what strict JSON cannot hold, more than 32 levels, more than 65,536 values, more than 1 MiB of values
+            and text, integers beyond ±(2^53-1), lone surrogates, and control characters other than tab and line ends.
     """
     return _Settling(_REFUSED_UNCLEAN if unclean else _REFUSED).one(value, MAX_DEPTH)
 
 
 class _Settling:
-    __slots__ = ("_left", "_refused")
+    __slots__ = ("_left", "_refused", "_values")
 
     def __init__(self, refused: re.Pattern[str]) -> None:
         self._refused = refused
-        # What it takes at the least: too much is refused before it is sorted, and a list that holds itself has no end.
+        # What it takes at the least: too much is refused before it is looked at, and a list that holds itself has no end.
         self._left = MAX_BYTES
+        self._values = MAX_VALUES
 
     def one(self, item: object, levels: int) -> Json:
         kind = type(item)
@@ -55,9 +56,9 @@ class _Settling:
         self._enter(len(given), levels, each=5)  # quotes, colon, comma, and a value
         made: dict[str, Json] = {}
         for key in _in_order(given):
+            self._take(len(key))
             if not (key.isascii() and key.isprintable()):
                 _allow(key, _REFUSED)
-            self._left -= len(key)
             made[key] = self.one(given[key], levels - 1)
         return made
 
@@ -70,17 +71,21 @@ class _Settling:
     def _enter(self, many: int, levels: int, *, each: int) -> None:
         if levels <= 0 or (levels == 1 and many):  # what lies in it is a level too
             raise ValueError(f"more than {MAX_DEPTH} levels deep")
-        self._left -= many * each
-        if self._left < 0:
-            raise ValueError(f"more than {MAX_BYTES:,} bytes")
+        self._take(many * each)
+        self._values -= many
+        if self._values < 0:
+            raise ValueError(f"more than {MAX_VALUES:,} values")
 
     def _text(self, text: str) -> str:
+        self._take(len(text))
         if not (text.isascii() and text.isprintable()):
             _allow(text, self._refused)
-        self._left -= len(text)
+        return text
+
+    def _take(self, size: int) -> None:
+        self._left -= size
         if self._left < 0:
             raise ValueError(f"more than {MAX_BYTES:,} bytes")
-        return text
 
 
 def _integer(number: int) -> int:

@@ -41,6 +41,8 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The right a principal needs to call it; an operation of a module has its own."""
     subject: str = ""
     """Argument that names the skill under whose name and permissions the call runs; empty for the tool's own."""
+    subject_file: str = ""
+    """Argument that names a file of that skill. Whatever way it is written, from validate on it is the name in the bundle."""
     effect: Literal["read", "act"] = "act"
     risk: Literal["low", "medium", "high"] = "high"
     cost: Literal["free", "cheap", "expensive"] = "free"

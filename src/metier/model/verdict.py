@@ -57,11 +57,15 @@ class Verdict(Struct, frozen=True):
 
 def decide(verdicts: Iterable[Verdict]) -> Verdict:
     """The final word over all layers: the strictest, and DENY when nobody had an opinion."""
-    found = list(verdicts)
-    strictest = max((verdict.decision for verdict in found), default=Decision.ABSTAIN)
+    strictest = Decision.ABSTAIN
+    said: list[Verdict] = []
+    for verdict in verdicts:
+        if verdict.decision > strictest:
+            strictest, said = verdict.decision, [verdict]
+        elif verdict.decision is strictest:
+            said.append(verdict)
     if strictest is Decision.ABSTAIN:
         return Verdict.deny("no layer allowed it")
-    said = [verdict for verdict in found if verdict.decision is strictest]
     if len(said) == 1:
         return said[0]
     return Verdict(strictest, tuple(dict.fromkeys(reason for verdict in said for reason in verdict.reasons)))

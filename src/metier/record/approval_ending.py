@@ -67,6 +67,14 @@ def void_all(connection: "sqlite3.Connection", *, at: str, by: str) -> int:
     return len(rows)
 
 
+def void_decided_by(connection: "sqlite3.Connection", decider: str, *, at: str, by: str) -> int:
+    """End what somebody approved and nobody used yet, in the transaction of what ends his word. Gives how many there were."""
+    rows = [row for row in open_rows(connection) if row.state == "approved" and row.decided_by == decider]
+    for row in rows:
+        close(connection, row, "skill_rejected", "void", by=by, at=at)
+    return len(rows)
+
+
 def open_rows(connection: "sqlite3.Connection") -> list[Row]:
     """Every request that may still come to run, oldest first."""
     if not known(connection):

@@ -12,6 +12,7 @@ import msgspec
 
 from metier.model.approval import Approval, Shown
 from metier.model.call import Call, Principal
+from metier.model.text import one_line
 from metier.record.approval_clock import Moment, Term, is_over, moment, term
 from metier.record.approval_ledger import ApprovalLedger as ApprovalLedger
 from metier.record.approval_row import (
@@ -25,12 +26,13 @@ from metier.record.approval_row import (
     recorded_problem,
     row_of,
     seal_of,
+    shown_in,
     typed,
     view,
     word_of,
 )
 from metier.record.glance import UNDECODABLE
-from metier.record.principals import may_approve
+from metier.record.registered import may_approve
 
 if TYPE_CHECKING:
     import sqlite3
@@ -135,8 +137,11 @@ def claim_problem(
     principal: str,
     fingerprint_of: Callable[[bytes], str],
     now: float | Moment | None = None,
+    *,
+    project: str = "",
 ) -> str:
-    """Why this act of this principal may not run on that decision; empty when it may, once."""
+    """Why this act of this principal may not run on that decision; empty when it may, once. `project` is the real path of the
+    folder by whose configuration it was judged now."""
     row = row_of(connection, approval)
     if row is None or row.principal != principal:
         return UNKNOWN
@@ -150,6 +155,9 @@ def claim_problem(
         return problem
     if not may_approve(connection, row.decided_by):
         return "whoever approved it may approve nothing any more"
+    if (asked := shown_in(row)) is None or asked.project != project:
+        where = one_line(asked.project, 200) if asked is not None else ""
+        return f"it was asked in the project {where or '(none)'}, and can be taken up only there"
     if row.key is None or not compare_digest(fingerprint_of(row.key), row.fingerprint):
         return "it is not the act that was approved: something about it changed since"
     return ""

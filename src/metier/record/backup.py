@@ -223,7 +223,7 @@ def _write_keys(keys: "Keys", target: str) -> None:
 
 def _read_keys(path: str) -> dict[str, str]:
     """What was saved beside a backup; nothing where there is no such file."""
-    from metier.record.keys import require_closed
+    from metier.record.private import require_closed
 
     if not os.path.lexists(path):
         return {}

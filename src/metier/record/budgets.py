@@ -6,18 +6,16 @@ one, also where a call was judged a while before it begins. Starting the machine
 minutes at most.
 """
 
+import sqlite3
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NewType, final
+from typing import Final, NewType, final
 
 from msgspec import Struct
 
 from metier.model.text import one_line
 from metier.record.held import Held
 from metier.record.schema import KNOWS_SETTING
-
-if TYPE_CHECKING:
-    import sqlite3
 
 Moment = NewType("Moment", float)
 """Seconds since the machine was started. Not the time of day, which can be set."""
@@ -59,10 +57,8 @@ def moment() -> Moment:
     return Moment(time.clock_gettime(clock))
 
 
-def exhausted_in(connection: "sqlite3.Connection", scopes: Sequence[Scope], now: Moment) -> tuple[str, ...]:
+def exhausted_in(connection: sqlite3.Connection, scopes: Sequence[Scope], now: Moment) -> tuple[str, ...]:
     """Each budget that is used up, in words."""
-    import sqlite3
-
     try:
         spent = _spent(connection, scopes, now)
     except sqlite3.OperationalError:
@@ -74,24 +70,24 @@ def exhausted_in(connection: "sqlite3.Connection", scopes: Sequence[Scope], now:
     return tuple(_words(scope, now) for scope in spent)
 
 
-def budget_problem(connection: "sqlite3.Connection", scopes: Sequence[Scope], now: Moment) -> str:
+def budget_problem(connection: sqlite3.Connection, scopes: Sequence[Scope], now: Moment) -> str:
     """Why a call counted in `scopes` may not begin now; empty when it may."""
     spent = _spent(connection, scopes, now)
     return _words(spent[0], now) if spent else ""
 
 
-def take_budget(connection: "sqlite3.Connection", scopes: Sequence[Scope], now: Moment) -> None:
+def take_budget(connection: sqlite3.Connection, scopes: Sequence[Scope], now: Moment) -> None:
     """Count one call that begins."""
-    latest = now + LATE_SECONDS
+    known = connection.counts if isinstance(connection, Held) else {}
     rows: list[tuple[str, int, int]] = []
     for scope in scopes:
-        began, count = _counted(connection, scope, now)
-        rows.append((scope.id, began, count + 1))
+        id, (began, count) = scope.id, _counted(connection, scope, now)
+        rows.append((id, began, count + 1))
+        known[id] = began, count + 1
     connection.executemany(_WRITE, rows)
     if int(now) % SWEEP_EVERY == 0:
+        latest = now + LATE_SECONDS
         connection.execute("DELETE FROM budget WHERE began NOT BETWEEN ? AND ?", (now - KEEP_SECONDS, latest))
-    if isinstance(connection, Held):
-        connection.counts.update((id, (began, count)) for id, began, count in rows)
 
 
 _READ: Final = "SELECT began, count FROM budget WHERE scope = ?"
@@ -101,12 +97,12 @@ INSERT INTO budget VALUES (?, ?, ?) ON CONFLICT (scope) DO UPDATE SET began = ex
 _NEVER: Final = (-1, 0)
 
 
-def _spent(connection: "sqlite3.Connection", scopes: Sequence[Scope], now: Moment) -> list[Scope]:
+def _spent(connection: sqlite3.Connection, scopes: Sequence[Scope], now: Moment) -> list[Scope]:
     """Those used up in the present stretch, or in one that others began meanwhile."""
     return [scope for scope in scopes if _counted(connection, scope, now)[1] >= scope.calls]
 
 
-def _counted(connection: "sqlite3.Connection", scope: Scope, now: Moment) -> tuple[int, int]:
+def _counted(connection: sqlite3.Connection, scope: Scope, now: Moment) -> tuple[int, int]:
     """When the stretch began that counts now, and how many calls began in it."""
     known = connection.counts if isinstance(connection, Held) else {}
     found = known.get(scope.id)
@@ -117,9 +113,8 @@ def _counted(connection: "sqlite3.Connection", scope: Scope, now: Moment) -> tup
         if len(known) >= MOST_KNOWN:
             known.clear()
         known[scope.id] = found
-    if scope.began(now) <= found[0] <= now + LATE_SECONDS:
-        return found
-    return scope.began(now), 0
+    began = scope.began(now)
+    return found if began <= found[0] <= now + LATE_SECONDS else (began, 0)
 
 
 def _words(scope: Scope, now: Moment) -> str:

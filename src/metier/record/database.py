@@ -1,13 +1,13 @@
 """The state database: one SQLite file, shared by threads and processes, private to one user.
 
 What is committed is on the disk (WAL, synchronous=FULL, read back to be sure). A database appears whole or
-not at all: it is made under another name and then given its own. Whatever goes wrong is a `StateError`
-with a way out; no error of the driver leaves this module.
+not at all: it is made under another name and then given its own, and only where nothing tells of an earlier
+one. Whatever goes wrong is a `StateError` with a way out; no error of the driver leaves this module.
 """
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Self, final
+from typing import TYPE_CHECKING, Final, Self, final
 
 from metier.errors import StateError
 from metier.record.place import Place
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from threading import RLock
 
     from metier.record.held import Held
+
+_ONLY_WITH_A_STATE: Final = ("keys", "bundles", "calls")
+"""Folders beside the database that nothing fills before there is one."""
 
 # sqlite3 costs 5 ms to import. A listing with no state yet does not need it, so the functions import it.
 
@@ -55,6 +58,7 @@ class Database:
         elif not os.path.lexists(path):
             raise StateError(f"there is no state database at {path}", remedy="Check the state folder's name")
         if create and not os.path.lexists(path):
+            require_none_before(path)
             _create(path, patience)
         require_private_state(path)
         from threading import RLock
@@ -212,8 +216,43 @@ class Database:
 
 
 def open_if_there(path: str) -> Database | None:
-    """The database at `path` to be looked at, or None. Never makes anything, so looking leaves no trace."""
-    return Database.look(path) if os.path.lexists(absolute(path)) else None
+    """The database at `path` to be looked at, or None where there was none yet. Never makes anything, so looking leaves no trace.
+
+    Raises:
+        StateError: when it cannot be read, or is gone.
+    """
+    path = absolute(path)
+    if os.path.lexists(path):
+        return Database.look(path)
+    require_none_before(path)
+    return None
+
+
+def require_none_before(path: str) -> None:
+    """Refuse to begin anew where something tells of a state that is gone: it may have stopped everything.
+
+    Raises:
+        StateError: when there is such a thing.
+    """
+    folder = os.path.dirname(path)
+    left = [each for each in (f"{path}-wal", f"{path}-shm") if os.path.lexists(each)]
+    left += [each for name in _ONLY_WITH_A_STATE if _holds_something(each := os.path.join(folder, name))]
+    if left and not os.path.lexists(path):  # while we looked another process may have made both
+        raise StateError(
+            f"the state database {path} is gone, and with it every stop, revocation and disabled skill; "
+            f"that there was one is told by {', '.join(left)}",
+            remedy="Put it back, or bring a backup back with `metier restore FILE`; to begin anew without anything of it, move "
+            f"{' and '.join(left)} away first",
+        )
+
+
+def _holds_something(folder: str) -> bool:
+    try:
+        return bool(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True  # nobody can say that it is empty
 
 
 def _create(path: str, patience: float) -> None:

@@ -1,12 +1,10 @@
 """The keys that sign checkpoints: `<home>/keys`, private to one user, made when first needed.
 
 `signing.key` signs. `public.keys` has a line for every key there ever was, with the records it signed for; hand it to whoever
-is to check checkpoints. A key that others could have read or changed is not used.
+is to check checkpoints. A key that others could have read or changed, or that has a second name, is not used.
 """
 
 import os
-import stat
-import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, final
@@ -15,7 +13,7 @@ import msgspec
 
 from metier.errors import StateError
 from metier.record.checkpoint import Known, PublicKey, read_key, read_known
-from metier.record.private import make_private_folder, require_private
+from metier.record.private import make_private_folder, require_closed, require_one_name, require_private
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -172,7 +170,10 @@ class Keys:
     def _read(self, file: str) -> str:
         path = self._path(file)
         require_private(self.folder, folder=True)
+        if not os.path.lexists(path):
+            raise StateError(f"{path} is not there", remedy=_LOST)
         require_closed(path)
+        require_one_name(path)
         try:
             descriptor = os.open(path, os.O_RDONLY | _NOFOLLOW | _NONBLOCK)
             with os.fdopen(descriptor, "rb") as opened:
@@ -268,29 +269,6 @@ def _elsewhere(current: str, what: str) -> StateError:
     key = read_key(current)
     name = key.id.hex() if isinstance(key, PublicKey) else current
     return StateError(f"the log is signed with key {name}, and {what}", remedy=_LOST)
-
-
-def require_closed(path: str) -> None:
-    """A key is refused where others could read it: narrowing the mode now would not make it secret again."""
-    try:
-        status = os.lstat(path)
-    except OSError as error:
-        raise StateError(f"{path} cannot be looked at: {error.strerror}", remedy=_LOST) from error
-    if not stat.S_ISREG(status.st_mode):
-        raise StateError(f"{path} is not a file", remedy="Find out who put it there; keys are plain files")
-    if sys.platform == "win32":
-        return  # no owner and no mode bits to ask there
-    if status.st_uid != os.geteuid():
-        raise StateError(
-            f"{path} belongs to user {status.st_uid}, and you are {os.geteuid()}",
-            remedy="Run Metier as that user",
-        )
-    mode = stat.S_IMODE(status.st_mode)
-    if mode & 0o077:
-        raise StateError(
-            f"others can read or change {path} (mode {mode:04o})",
-            remedy=f"chmod 600 {path}, then, as it may be known: metier audit rotate-key",
-        )
 
 
 def _sync(folder: str) -> None:

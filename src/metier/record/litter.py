@@ -27,6 +27,22 @@ def clear_restores(path: str) -> None:
         _remove(path, (_DRAFT,), float("inf"))
 
 
+def finished(path: str) -> int:
+    """Remove the drafts of the file at `path` that are the file itself: it has its name. How many could not be removed."""
+    before = os.path.basename(path) + "."
+    same: list[str] = []
+    with suppress(OSError), os.scandir(os.path.dirname(path)) as entries:
+        whole = os.lstat(path)
+        for entry in entries:
+            if not entry.name.startswith(before) or not _is_draft(entry.name[len(before) :], (_NEW, _DRAFT)):
+                continue
+            with suppress(OSError):  # whoever made it takes it away himself, a moment later
+                if os.path.samestat(entry.stat(follow_symlinks=False), whole):
+                    same.append(entry.path)
+                    os.unlink(entry.path)
+    return sum(map(os.path.lexists, same))
+
+
 def _remove(path: str, ends: tuple[str, ...], oldest: float) -> None:
     before = os.path.basename(path) + "."
     with suppress(OSError), os.scandir(os.path.dirname(path)) as entries:

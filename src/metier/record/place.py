@@ -23,21 +23,22 @@ class Place:
 
     def __init__(self, *paths: str) -> None:
         self._folder = os.path.dirname(paths[0])
-        self._files: dict[str, tuple[int, int]] = {}
+        self._files: dict[str, tuple[int, int, int]] = {}
+        """Device, inode and how many names it has."""
         for path in paths:
             try:
                 status = os.lstat(path)
             except OSError:
                 continue
-            self._files[path] = (status.st_dev, status.st_ino)
+            self._files[path] = (status.st_dev, status.st_ino, status.st_nlink)
         self._searched: tuple[int, int, int] | None = None
         """The folder in which all of them were found, and when it had changed the last time."""
 
     def require(self) -> None:
-        """Refuse unless every file still lies there, itself and not by a link.
+        """Refuse unless every file still lies there, itself and not by a link, and under no other name than before.
 
         Raises:
-            StateError: when one was removed, moved or replaced.
+            StateError: when one was removed, moved or replaced, or found to have a further name.
         """
         try:
             status = os.stat(self._folder)
@@ -51,13 +52,18 @@ class Place:
         self._searched = folder if settled else None
 
     def _search(self) -> None:
-        for path, (device, inode) in self._files.items():
+        for path, (device, inode, names) in self._files.items():
             try:
                 status = os.lstat(path)
             except OSError as error:
                 raise _moved(path, f"is no longer there ({error.strerror})") from error
             if (status.st_dev, status.st_ino) != (device, inode):
                 raise _moved(path, "was replaced while it was in use")
+            if status.st_nlink > names:
+                raise StateError(
+                    f"the state file {path} was given a second name (a hard link) while it was in use; nothing was recorded",
+                    remedy=f"Find it with `find / -xdev -samefile {path}`, remove it, then start Metier again",
+                )
 
 
 def _moved(path: str, what: str) -> StateError:

@@ -47,6 +47,17 @@ def last_policy(database: "Database") -> str:
         return _last(connection) if version >= KNOWS_SETTING else NONE
 
 
+def was_there(path: str) -> bool:
+    """Whether the rules that the state at `path` saw last were in a file. Where that is gone, everything is denied."""
+    from metier.record.database import open_if_there
+
+    database = open_if_there(path)
+    if database is None:
+        return False
+    with database:
+        return last_policy(database) != NONE
+
+
 def _last(connection: "sqlite3.Connection") -> str:
     row = connection.execute("SELECT value FROM setting WHERE name = ?", (_NAME,)).fetchone()
     return NONE if row is None else str(row[0])

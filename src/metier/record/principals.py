@@ -5,14 +5,16 @@ Some ids need no entry and cannot be given one: the owner of this state, the age
 skills and its triggers. Of those the agents can be revoked like everybody else, and then be let in again.
 """
 
-import re
 from typing import TYPE_CHECKING, Final, TypeAlias, cast, final
 
 import msgspec
 
 from metier.errors import RecordError, StateError
-from metier.model.role import APPROVE, ROLES, Kind, Registered, rights_of
-from metier.record.glance import UNDECODABLE, Glance, rows_since
+from metier.model.role import Registered
+from metier.record.glance import Glance, rows_since
+from metier.record.registered import AGENT_ROLES as AGENT_ROLES
+from metier.record.registered import READ, ROLES_BY_KIND, id_problem
+from metier.record.registered import registered_in as registered_in
 from metier.record.schema import KNOWS_SETTING
 
 if TYPE_CHECKING:
@@ -22,42 +24,8 @@ if TYPE_CHECKING:
 
 BUILT_IN_AGENTS: Final = frozenset({"agent:cli", "agent:library"})
 """The command line and the library, which act on the owner's behalf."""
-AGENT_ROLES: Final = frozenset({"agent", "viewer"})
-"""All other roles come with rights that only a person may use."""
-ROLES_BY_KIND: Final[dict[Kind, frozenset[str]]] = {
-    "human": frozenset(ROLES),
-    "agent": AGENT_ROLES,
-    "skill": frozenset(),
-    "trigger": frozenset(),
-}
-_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._@-]{0,63}")
-_COLUMNS: Final = "id, kind, on_behalf_of, roles, added_at, added_by, revoked_at, revoked_by"
-_READ: Final = f"SELECT {_COLUMNS} FROM principal"  # noqa: S608  a constant
 _WRITE: Final = "INSERT OR REPLACE INTO principal VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _Row: TypeAlias = tuple[str, str, str, bytes, str, str, str, str]
-_roles: Final = msgspec.json.Decoder(frozenset[str])
-
-
-def registered_in(connection: "sqlite3.Connection") -> dict[str, Registered]:
-    """Everybody in the table, by id. An entry that cannot be understood is one that was revoked."""
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version < KNOWS_SETTING:
-        return {}
-    rows = (_registered(row) for row in connection.execute(_READ))
-    return {each.id: each for each in rows}
-
-
-def id_problem(id: str, kind: str) -> str:
-    """Why `id` cannot stand for one somebody of this kind; empty when it can."""
-    before, colon, name = id.partition(":")
-    if not colon or before != kind or kind not in ROLES_BY_KIND:
-        return f"an id of this kind is written '{kind}:name'"
-    if not _NAME.fullmatch(name):
-        return (
-            "a name has 1 to 64 small letters, digits, dots, hyphens, underscores or @, a letter or digit first; "
-            "it is one somebody, so there is no * in it"
-        )
-    return ""
 
 
 def add_problem(new: Registered, registered: dict[str, Registered], *, owner: str) -> str:
@@ -84,10 +52,14 @@ def add_problem(new: Registered, registered: dict[str, Registered], *, owner: st
 def add_principal(database: "Database", new: Registered, *, by: str, owner: str) -> str:
     """Register somebody. Gives why that was not done; empty when it was.
 
+    Whatever was approved or granted under this id before ends with it: an id that comes back may be somebody else.
+
     Raises:
         StateError: when it cannot be written or recorded; then nothing changed.
     """
+    from metier.record.approval_ending import void_decided_by
     from metier.record.chain import Act, append, now
+    from metier.record.standing import revoke_given_by
 
     with database.transaction() as connection:
         if problem := add_problem(new, registered_in(connection), owner=owner):
@@ -105,6 +77,8 @@ def add_principal(database: "Database", new: Registered, *, by: str, owner: str)
             reasons=words,
             grant=_digest(row),
         )
+        void_decided_by(connection, new.id, at=at, by=by)
+        revoke_given_by(connection, new.id, at=at, by=by)
     return ""
 
 
@@ -155,7 +129,7 @@ class PrincipalLedger:
     def problem(self, connection: "sqlite3.Connection") -> str:
         """Where the table says something else than the records. The connection gives text as bytes."""
         missing = set(self._entries)
-        for row in rows_since(KNOWS_SETTING, connection, f"{_READ} ORDER BY id"):
+        for row in rows_since(KNOWS_SETTING, connection, f"{READ} ORDER BY id"):
             id = row[0].decode("utf-8", "replace") if isinstance(row[0], bytes) else repr(row[0])
             recorded = self._entries.get(id)
             if recorded is None:
@@ -183,32 +157,9 @@ def _reserved(new: Registered, known: Registered | None, owner: str) -> str:
     return ""
 
 
-def _registered(row: tuple[object, ...]) -> Registered:
-    """One entry. What it is not certain of, it does not give."""
-    id, kind, behalf, roles, *_, revoked_at, _ = row
-    nobody = Registered(id=str(id), kind="agent", revoked=True)
-    if not all(isinstance(part, str) for part in (id, kind, behalf, revoked_at)) or not isinstance(
-        roles, bytes
-    ):
-        return nobody
-    try:
-        names = _roles.decode(roles)
-    except UNDECODABLE:
-        return nobody
-    if id_problem(cast("str", id), cast("str", kind)):
-        return nobody
-    return Registered(
-        id=cast("str", id),
-        kind=cast("Kind", kind),
-        on_behalf_of=cast("str", behalf),
-        roles=names,
-        revoked=revoked_at != "",
-    )
-
-
 def _revoke(connection: "sqlite3.Connection", id: str, at: str, by: str, owner: str) -> _Row | None:
     """The entry as it is now; None when there is nobody of that id."""
-    found: tuple[object, ...] | None = connection.execute(f"{_READ} WHERE id = ?", (id,)).fetchone()
+    found: tuple[object, ...] | None = connection.execute(f"{READ} WHERE id = ?", (id,)).fetchone()
     if found is None and id not in BUILT_IN_AGENTS:
         return None
     kept: tuple[object, ...] = (id, "agent", owner, b'["agent"]', at, by)
@@ -223,12 +174,3 @@ def _digest(row: tuple[str | bytes, ...]) -> str:
     from metier.record.chain import grant_digest
 
     return grant_digest(*(part.encode() if isinstance(part, str) else part for part in row))
-
-
-def may_approve(connection: "sqlite3.Connection", id: str) -> bool:
-    """Whether the word of somebody who approved something still counts: he was not revoked, and has the right today.
-
-    The owner of this machine needs no entry, so one who is in no table was him when he decided.
-    """
-    found = registered_in(connection).get(id)
-    return found is None or (not found.revoked and APPROVE in rights_of(found.roles))

@@ -11,8 +11,10 @@ from anyio import CancelScope, to_thread
 
 from metier.errors import MetierError
 from metier.model.call import ApprovedCall, AuthorizedCall, Call, ValidCall
+from metier.model.confirmation_flag import FLAG
 from metier.model.digest import Json
 from metier.model.outcome import REMEDIES, Completed, Failed, Outcome, Pending, Refused, Run
+from metier.model.permission import PermissionSet
 from metier.record.audit import AuditLog, Condition, Intent
 from metier.record.calls import this_process
 from metier.record.chain import NOT_RUN, Act, Ran
@@ -31,6 +33,8 @@ _QUOTES_INPUT: Final = frozenset({"unknown_tool", "unknown_skill", "invalid_argu
 the chain cannot."""
 _SMALL: Final = 16_384
 """Payloads above this many characters are made in a thread."""
+_NESTED: Final = (dict, list)
+_NO_PERMISSIONS: Final = PermissionSet()
 
 
 @final
@@ -56,7 +60,9 @@ class Recorder:
         also: Also | None = None,
     ) -> Refused:
         """Record that nothing ran. When even that cannot be recorded the answer is still no, and says so."""
-        payloads: dict[str, Json] = {"arguments": _storable(call.arguments)}
+        payloads: dict[str, Json] = {
+            "arguments": _storable(call.arguments) if valid is None else _judged(valid)
+        }
         known = call.tool in self._tools
         if not known:
             payloads["tool"] = _storable(call.tool)
@@ -234,13 +240,18 @@ def _small(value: Json, room: int) -> int:
     for item in inside:
         if room < 0:
             break
-        room = room - len(item) if isinstance(item, str) else _small(item, room - 8)
+        if isinstance(item, str):
+            room -= len(item)
+        elif isinstance(item, _NESTED):
+            room = _small(item, room - 8)
+        else:
+            room -= 16
     return room
 
 
 def _about(valid: ValidCall) -> dict[str, Json]:
     payloads: dict[str, Json] = {"arguments": valid.arguments}
-    if valid.permissions:
+    if valid.permissions != _NO_PERMISSIONS:
         payloads["permissions"] = _plain(valid.permissions.plain())
     if valid.call.cwd is not None:
         payloads["cwd"] = valid.call.cwd
@@ -297,12 +308,17 @@ def _act(
     )
 
 
+def _judged(valid: ValidCall) -> Json:
+    """What the layers were asked about, and the caller's word where he gave it."""
+    return {**valid.arguments, FLAG: True} if valid.confirmed else valid.arguments
+
+
 def _storable(arguments: Json) -> Json:
     """Arguments that were refused may be anything; what JSON cannot hold is kept as its description."""
     from metier.model import strictjson
 
     try:
-        strictjson.check(arguments)
+        strictjson.check(arguments, values=strictjson.MAX_VALUES)
     except ValueError as error:
         return {"unreadable": str(error)}
     return arguments

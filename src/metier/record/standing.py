@@ -14,7 +14,7 @@ from metier.model.digest import Json, canonical
 from metier.record.approval_clock import BACK_SECONDS, Moment, moment
 from metier.record.chain import Act, append, grant_digest, keyed_digest
 from metier.record.glance import UNDECODABLE, rows_since
-from metier.record.principals import may_approve
+from metier.record.registered import may_approve
 from metier.record.schema import KNOWS_SETTING
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ def proposed_grant(
         definition=shown.definition,
         skill=shown.skill,
         skill_digest=shown.skill_digest,
+        file=shown.file,
         arguments=arguments_digest(key, shown.arguments) if key else "",
         key=key,
         permissions=shown.permissions,
@@ -104,6 +105,7 @@ def fits(grant: StandingGrant, shown: Shown, scope: Scope, *, approval: str, by:
         "definition": shown.definition,
         "skill": shown.skill,
         "skill_digest": shown.skill_digest,
+        "file": shown.file,
         "permissions": shown.permissions,
         "cwd": shown.place,
         "programs": shown.programs,
@@ -253,6 +255,16 @@ def revoke_all(connection: "sqlite3.Connection", *, at: str, by: str) -> int:
     for row in rows:
         _revoke(connection, _Row(*row), at=at, by=by, record=True)
     return len(rows)
+
+
+def revoke_given_by(connection: "sqlite3.Connection", giver: str, *, at: str, by: str) -> int:
+    """Revoke what one giver gave, in the transaction of what ends it. Gives how many there were."""
+    given = [grant.id for grant in grants_in(connection) if grant.given_by == giver]
+    for each in given:
+        row = _row(connection, each)
+        if row is not None:
+            _revoke(connection, row, at=at, by=by, record=True)
+    return len(given)
 
 
 def _row(connection: "sqlite3.Connection", grant: str) -> _Row | None:

@@ -12,6 +12,11 @@ if TYPE_CHECKING:
 
 _NAME: Final = "stopped"
 DEFAULT_WHY: Final = "an operator stopped everything"
+_PRESS: Final = """
+    INSERT INTO setting VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET
+        value = CASE WHEN ? THEN excluded.value ELSE value END,
+        changed_at = excluded.changed_at, changed_by = excluded.changed_by
+"""
 
 
 def stopped_in(connection: "sqlite3.Connection") -> str:
@@ -29,7 +34,7 @@ def stopped_in(connection: "sqlite3.Connection") -> str:
 
 
 def stop(database: "Database", *, by: str, why: str = "") -> None:
-    """Let nothing run any more.
+    """Let nothing run any more. Who says no reason leaves the one there is.
 
     Raises:
         RecordError: when it is stopped but that could not be recorded. Stopping never waits.
@@ -40,19 +45,15 @@ def stop(database: "Database", *, by: str, why: str = "") -> None:
     from metier.record.secret_text import mask_text
 
     at = now()
-    row = (
-        _NAME,
-        mask_text(bounded_text(why)) or DEFAULT_WHY,
-        at,
-        by,
-    )  # what is no text must not keep it from stopping
+    said = mask_text(bounded_text(why))  # what is no text must not keep it from stopping
+    row = (_NAME, said or DEFAULT_WHY, at, by, bool(said))
     try:
         with database.transaction() as connection:
-            connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?, ?, ?)", row)
+            connection.execute(_PRESS, row)
             append(connection, "stopped", Act(principal=by), at=at, payloads={})
     except StateError as error:
         with database.transaction() as connection:
-            connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?, ?, ?)", row)
+            connection.execute(_PRESS, row)
         raise RecordError(
             f"everything is stopped, but that could not be recorded: {error.message}", remedy=error.remedy
         ) from error

@@ -3,7 +3,8 @@
 A commit waits for the disk, and it waits as long for one record as for sixty-four. So whoever comes first leads: he lets
 the others of this moment join, does the work of all in one transaction, and hands everyone his own result. Work that
 fails undoes the whole group; then each is tried alone, so that nobody pays for another's fault. Where nobody joined for a
-while, he lets them only now and then: to wait for nobody would cost a lonely call as much as half its record.
+while, he lets them only now and then: to wait for nobody would cost a lonely call as much as half its record. The quicker
+the disk is, the less there is to be shared, and the rarer that is.
 
 A quick disk is waited for where we are, which costs less than going to a thread and back. A slow one, or a database that
 somebody else is writing to, is waited for in a thread, and the loop goes on meanwhile.
@@ -35,6 +36,8 @@ MOST: Final = 256
 """How many join one transaction."""
 LONELY: Final = 16
 """After so many writes that nobody joined, only each so-manieth asks whether somebody does."""
+LONELY_AND_QUICK: Final = 64
+"""The same where a commit takes no longer than asking."""
 
 
 class _Place(Generic[_T]):
@@ -115,9 +118,12 @@ class Writer:
 
     def _may_be_joined(self) -> bool:
         """Whether waiting for others is worth it: with a slow disk, in company, and each so-manieth time."""
-        return self._alone < LONELY or self._alone % LONELY == 0 or self._seconds > QUICK_SECONDS / 4
+        if self._alone < LONELY or self._seconds > QUICK_SECONDS / 4:
+            return True
+        return self._alone % (LONELY if self._seconds > QUICK_SECONDS / 16 else LONELY_AND_QUICK) == 0
 
     def _alone_now(self, work: Work[_T]) -> _T:
+        """Write for oneself, without waiting for anybody."""
         with self._database.transaction(quiet=True, wait=False) as connection:
             made = work(connection)
             began = self._about_to_commit()

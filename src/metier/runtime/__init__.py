@@ -14,6 +14,7 @@ from typing import Final, final
 import anyio
 from anyio import CapacityLimiter, to_thread
 from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
 
 from metier.catalog.catalog import Catalog, Listed
 from metier.catalog.here import owner
@@ -25,7 +26,6 @@ from metier.disclosure.prompt import Body, Wanted, prompt
 from metier.disclosure.read_skill import TOOL as READ_SKILL
 from metier.disclosure.schemas import Names, Shape, shaped
 from metier.errors import MetierError
-from metier.execute import Workshop
 from metier.gate.situation import NO_SKILL, Situation, look
 from metier.host.running import Running
 from metier.model import strictjson
@@ -34,16 +34,18 @@ from metier.model.digest import Json
 from metier.model.outcome import Failed, Outcome, Pending, Refused
 from metier.model.skill import Skill, Tool
 from metier.pipeline import House, run
+from metier.prepare import Workshop
 from metier.record.approvals import stored_call
 from metier.record.deciding import expire_due
 from metier.record.recorder import Recorder
 from metier.record.turn import Busy
 from metier.record.writer import Writer
+from metier.runtime.asked import MOST_CALLS, name_of, not_asked
 from metier.runtime.guard import guard
 from metier.runtime.readable import readable
 from metier.runtime.sandboxes import Sandboxes
 from metier.runtime.state import Operations, Seen, State
-from metier.runtime.waiting import decided
+from metier.runtime.waiting import decided, not_taken_up
 from metier.telemetry import Telemetry
 
 _log: Final = logging.getLogger("metier.runtime")
@@ -118,8 +120,8 @@ class Runtime:
                 holds nothing; `resume` takes it up once it is approved.
             unattended: nobody is there to be asked.
         """
-        made = self._call(tool, {} if arguments is None else arguments, unattended=unattended)
-        outcome = await self._run(made, "")
+        made = self._call(name_of(tool), {} if arguments is None else arguments, unattended=unattended)
+        outcome = await self._run(made)
         if not isinstance(outcome, Pending) or wait <= 0:
             return outcome
         return await self.wait_for(outcome, wait)
@@ -134,15 +136,11 @@ class Runtime:
 
     async def _resume(self, approval_id: str, *, of: str | None) -> Outcome:
         """`of`: whose call it must be; None where it was approved here, whoever asked."""
+        approval_id = name_of(approval_id)
         stored = await to_thread.run_sync(stored_call, self._state.database, approval_id)
         if stored is None or of not in (None, stored.principal.id):
-            return Refused(
-                call_id="",
-                code="approval_void",
-                reasons=("there is no approved call of that name that has not run yet",),
-                remedy="`metier approvals list` shows what waits",
-            )
-        return await self._run(stored, "")
+            return await to_thread.run_sync(not_taken_up, self._state.database, approval_id, of)
+        return await self._run(stored)
 
     def prompt(self, message: str | None = None, *, system: str = "", full: bool = False) -> str:
         """The text that tells a model which skills there are.
@@ -167,19 +165,23 @@ class Runtime:
         """Answer a provider's own tool calls with its own result messages, in the same order.
 
         Args:
-            tool_calls: a list of tool calls, or the message or response that holds them.
+            tool_calls: a list of tool calls, or the message or response that holds them. At most 128 of one message run.
         """
-        asked = toolcalls.parse(tool_calls, loads=strictjson.loads)
+        # In a thread: there may be megabytes of JSON in it.
+        asked = await to_thread.run_sync(lambda: toolcalls.parse(tool_calls, loads=strictjson.loads))
         internal = Names.of(self._tools.values()).internal
         outcomes: dict[int, Outcome] = {}
 
         async def one(index: int, each: toolcalls.Asked) -> None:
             call = self._call(internal.get(each.name, each.name), each.arguments)
-            outcomes[index] = await self._run(call, each.problem or "")
+            outcomes[index] = await self._run(call, not_asked(call, index, each.problem))
 
         async with anyio.create_task_group() as tasks:
-            for index, each in enumerate(asked):
+            for index, each in enumerate(asked[:MOST_CALLS]):
                 tasks.start_soon(one, index, each)
+                await checkpoint()  # others get their turn between any two
+        for index, each in enumerate(asked[MOST_CALLS:], start=MOST_CALLS):
+            await one(index, each)
         return toolcalls.results(asked, [outcomes[index] for index in range(len(asked))])
 
     async def reload(self) -> None:
@@ -193,8 +195,12 @@ class Runtime:
         for name in off | seen.trusts.disabled.keys() | seen.trusts.revoked:
             self._running.stop(name)
 
-    async def _run(self, call: Call, problem: str) -> Outcome:
-        """One call in a task of its own: a caller who goes away cancels the call, but never its record."""
+    async def _run(self, call: Call, refused: Refused | None = None) -> Outcome:
+        """One call in a task of its own: a caller who goes away cancels the call, but never its record.
+
+        Args:
+            refused: why it is not even asked about; then that is all that happens, on the record.
+        """
         ended = anyio.Event()
         scope = anyio.CancelScope()
         outcome: Outcome = Failed(
@@ -205,7 +211,7 @@ class Runtime:
             nonlocal outcome
             try:
                 with scope:
-                    outcome = await self._judge(call, problem)
+                    outcome = await self._judge(call, refused)
             except Exception:  # noqa: BLE001  the library's own door: one broken call must not end the program
                 _log.exception("call %s broke Metier", call.id)
                 outcome = Failed(
@@ -228,17 +234,14 @@ class Runtime:
             scope.cancel()
         return outcome
 
-    async def _judge(self, call: Call, problem: str) -> Outcome:
+    async def _judge(self, call: Call, refused: Refused | None) -> Outcome:
         try:
             await self._refresh()
         except MetierError as error:
             refused = Refused(
                 call_id=call.id, code="setup_unusable", reasons=(error.message,), remedy=error.remedy
             )
-            return await self._recorder.refused(call, refused)
-        if problem:
-            remedy = "Write the arguments as one strict JSON object"
-            refused = Refused(call_id=call.id, code="invalid_arguments", reasons=(problem,), remedy=remedy)
+        if refused is not None:
             return await self._recorder.refused(call, refused)
         return await self._telemetry.observed(run)(call, self._house())
 

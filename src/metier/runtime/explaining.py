@@ -2,6 +2,8 @@
 
 import os
 import secrets
+from collections.abc import Mapping
+from typing import Final, get_args
 
 from msgspec.structs import replace
 
@@ -12,18 +14,28 @@ from metier.gate.explain import Explained, explain
 from metier.gate.principals import rebuilt
 from metier.gate.situation import look
 from metier.gate.validate import validate
-from metier.model.call import Call
+from metier.model.call import Call, Principal
 from metier.model.digest import Json
+from metier.model.entry import InlineCode
 from metier.model.outcome import Refused
+from metier.model.role import Kind, Registered
 from metier.model.trust_level import level_of
 from metier.record.steering import steering
+from metier.runtime.own import OPERATOR_RUN, OwnRun, own_tool
 from metier.runtime.state import State
+
+_ANY_FILE: Final = OwnRun(name="", data=b"", entry=InlineCode(language="python", source=""))
+_TOOLS: Final = {each.name: each for each in (READ_SKILL, own_tool(_ANY_FILE))}
+_KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 
 def explained(
     settings: Settings, tool: str, arguments: Json, *, principal: str = "", level: str | None = None
 ) -> Explained | Refused:
-    """What every layer would say.
+    """What every layer would say. Of `operator.run`: to a file that is allowed nothing, run from here.
+
+    Args:
+        principal: who would ask; left empty, who does: the owner runs files, an agent calls tools.
 
     Raises:
         MetierError: when configuration or state cannot be used.
@@ -31,12 +43,19 @@ def explained(
     state = State(lambda: settings)
     try:
         seen = state.look()
-        who = rebuilt(principal or "agent:cli", "", steering(state.database).principals, owner())
+        runs = tool == OPERATOR_RUN
+        asker = principal or (owner() if runs else "agent:cli")
+        who = _asking(asker, steering(state.database).principals)
         if isinstance(who, str):
             return Refused(call_id="", code="forbidden", reasons=(who,), remedy="`metier principals list`")
-        call = Call(id=f"call_{secrets.token_hex(12)}", principal=who, tool=tool, arguments=arguments)
-        tools = {READ_SKILL.name: READ_SKILL}
-        valid = validate(call, tools=tools, catalog=seen.catalog, ground=seen.ground)
+        call = Call(
+            id=f"call_{secrets.token_hex(12)}",
+            principal=who,
+            tool=tool,
+            arguments=arguments,
+            cwd=os.getcwd() if runs else None,
+        )
+        valid = validate(call, tools=_TOOLS, catalog=seen.catalog, ground=seen.ground)
         if isinstance(valid, Refused):
             return valid
         found = look(valid, catalog=seen.catalog, trust=state.trust, bundles=state.bundles)
@@ -46,3 +65,14 @@ def explained(
         return explain(valid, situation)
     finally:
         state.database.close()
+
+
+def _asking(id: str, principals: Mapping[str, Registered]) -> Principal | str:
+    """Who asks, as he is today. Of somebody who is revoked or unknown the layers have to say so, as in a call of his; only
+    what can be nobody's id has no call to be explained."""
+    who = rebuilt(id, "", principals, owner())
+    kind = id.partition(":")[0]
+    if isinstance(who, Principal) or kind not in _KINDS:
+        return who
+    known = principals.get(id)
+    return Principal(id=id, kind=kind, on_behalf_of=(known.on_behalf_of or None) if known else None)

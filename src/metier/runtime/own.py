@@ -1,11 +1,11 @@
 """`metier run`: the owner runs a file of his own, through every stage and onto the record."""
 
+import logging
 import os
 import secrets
 import time
-from collections.abc import Callable
-from functools import partial
-from typing import TypeAlias, final
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias, final
 
 import anyio
 from anyio import to_thread
@@ -16,7 +16,7 @@ from metier.catalog.catalog import Catalog
 from metier.catalog.here import owner
 from metier.catalog.hold import Held
 from metier.config.settings import Settings
-from metier.execute import Workshop
+from metier.errors import MetierError
 from metier.gate.situation import Bytes as Found
 from metier.gate.situation import Situation
 from metier.host.running import Running
@@ -27,6 +27,7 @@ from metier.model.outcome import Outcome, Pending, Refused
 from metier.model.permission import PermissionSet
 from metier.model.skill import Limits, Tool
 from metier.pipeline import House, run
+from metier.prepare import Workshop
 from metier.record.approvals import find, stored_call
 from metier.record.deciding import withdraw
 from metier.record.recorder import Recorder
@@ -37,7 +38,9 @@ from metier.runtime.sandboxes import Sandboxes
 from metier.runtime.state import Operations, State
 from metier.runtime.waiting import refusal
 
-Ask: TypeAlias = Callable[[Settings, str], object]
+_log: Final = logging.getLogger("metier.runtime")
+OPERATOR_RUN: Final = "operator.run"
+Ask: TypeAlias = Callable[[Settings, str], Awaitable[object]]
 
 
 @final
@@ -59,8 +62,8 @@ async def run_own(settings: Settings, wanted: OwnRun, ask: Ask | None = None) ->
     """The call behind `metier run`: the owner runs a file of his own, through every stage and onto the record.
 
     Args:
-        ask: has the owner asked where a rule of his wants that; blocking. Without it what must be asked is refused: his
-            file is gone when this ends.
+        ask: has the owner asked where a rule of his wants that. Without it what must be asked is refused: his file is gone
+            when this ends. So is a request that was not taken up by then.
 
     Raises:
         MetierError: when configuration or state cannot be used.
@@ -68,10 +71,11 @@ async def run_own(settings: Settings, wanted: OwnRun, ask: Ask | None = None) ->
     state = await to_thread.run_sync(State, lambda: settings)
     sandboxes = Sandboxes(settings)
     running = Running()
+    asked: Pending | None = None
     try:
         with run_folder(os.path.join(settings.cache, "runs")) as folder:
             digest, bundles = await to_thread.run_sync(_stored, wanted, folder)
-            tool, environ = _own_tool(wanted), dict(os.environ)
+            tool, environ = own_tool(wanted), dict(os.environ)
             call = Call(
                 id=f"call_{secrets.token_hex(12)}",
                 principal=Principal(id=owner(), kind="human", roles=frozenset({"owner"})),
@@ -84,7 +88,7 @@ async def run_own(settings: Settings, wanted: OwnRun, ask: Ask | None = None) ->
 
             async def judged(valid: ValidCall) -> Situation:
                 # What he typed is what he granted, for these bytes and this once.
-                held = Held(bytes=Bytes(digest=digest), granted=wanted.permissions)
+                held = Held(bytes=Bytes(digest=digest, file=wanted.name), granted=wanted.permissions)
                 # Looked at anew: the rules may change while he is asked.
                 return await to_thread.run_sync(
                     lambda: state.look_at(
@@ -111,10 +115,13 @@ async def run_own(settings: Settings, wanted: OwnRun, ask: Ask | None = None) ->
             outcome = await _guarded(call, house, state, running)
             if not isinstance(outcome, Pending) or ask is None:
                 return outcome
-            await to_thread.run_sync(ask, settings, outcome.approval_id, abandon_on_cancel=True)
-            return await _answered(call, outcome, house, state, running)
+            asked = outcome
+            await ask(settings, asked.approval_id)
+            return await _answered(asked, house, state, running)
     finally:
         with anyio.CancelScope(shield=True):
+            if asked is not None:
+                await to_thread.run_sync(_withdrawn, state, asked.approval_id)
             await sandboxes.aclose()
         state.database.close()
 
@@ -128,17 +135,26 @@ async def _guarded(call: Call, house: House, state: State, running: Running) -> 
     return outcome[0]
 
 
-async def _answered(call: Call, pending: Pending, house: House, state: State, running: Running) -> Outcome:
-    """Run what was approved; what was not is over, since nobody could take it up later."""
+async def _answered(pending: Pending, house: House, state: State, running: Running) -> Outcome:
+    """Run what was approved."""
     stored = await to_thread.run_sync(stored_call, state.database, pending.approval_id)
     if stored is not None:
         return await _guarded(stored, house, state, running)
     found = await to_thread.run_sync(find, state.database, pending.approval_id)
     if found is not None and found.state == "pending":
-        withdrawn = partial(withdraw, state.database, pending.approval_id, principal=call.principal.id)
-        await to_thread.run_sync(withdrawn)
-        return Refused(call_id=call.id, code="approval_required", reasons=("it was not approved",))
-    return refusal(pending, found)
+        return Refused(call_id=pending.call_id, code="approval_required", reasons=("it was not approved",))
+    return refusal(pending.call_id, found)
+
+
+def _withdrawn(state: State, approval: str) -> None:
+    """What was not taken up is over, however this ended: nobody else has the file. Where that cannot be written it waits until
+    its time is over, and still nobody can run it."""
+    try:
+        found = find(state.database, approval)
+        if found is not None and found.state in ("pending", "approved"):
+            withdraw(state.database, approval, principal=owner())
+    except MetierError as error:
+        _log.warning("what nobody can run any more could not be withdrawn: %s", error)
 
 
 def _stored(wanted: OwnRun, folder: str) -> tuple[str, BundleStore]:
@@ -151,9 +167,10 @@ def _stored(wanted: OwnRun, folder: str) -> tuple[str, BundleStore]:
     return bundles.take(given, now_ns=time.time_ns()).digest, bundles
 
 
-def _own_tool(wanted: OwnRun) -> Tool:
+def own_tool(wanted: OwnRun) -> Tool:
+    """What the gate judges when the owner runs a file."""
     return Tool(
-        name="operator.run",
+        name=OPERATOR_RUN,
         description="Run a file of the owner's own.",
         parameters={"type": "object", "additionalProperties": True},
         audience="operator",

@@ -199,7 +199,7 @@ class State:
             MetierError: when it cannot be read; then nothing may run.
         """
         now = moment()
-        asked = question(valid)
+        asked = question(valid, found.held.bytes if found.held is not None else None)
         with self.database.glance(wait=wait) as connection:
             if self.database.version != self._steered_at or seen is not self._steered_for:
                 self._steer(seen, wait=wait)
@@ -233,6 +233,7 @@ class State:
                 owner=owner(),
                 budgets=seen.settings.budgets,
                 approvals=seen.settings.approvals,
+                project=seen.settings.project,
                 ground=seen.ground,
                 steered=steered(connection),
             )
@@ -252,7 +253,7 @@ def _current(
     connection: "sqlite3.Connection", grants: tuple[StandingGrant, ...], tool: str
 ) -> tuple[StandingGrant, ...]:
     """Uses are counted by the calls themselves, so those of counted grants are read each time."""
-    if not any(grant.uses_left is not None and grant.tool == tool for grant in grants):
+    if not grants or not any(grant.uses_left is not None and grant.tool == tool for grant in grants):
         return grants
     return answering_in(connection)
 

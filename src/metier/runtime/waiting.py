@@ -46,33 +46,47 @@ async def decided(
             if found is not None and found.state == "approved":
                 return await resume(pending.approval_id)
             if found is None or found.state != "pending":
-                return refusal(pending, found)
+                return refusal(pending.call_id, found)
         if now >= give_up:
             return pending
         await anyio.sleep(min(POLL_SECONDS, max(give_up - now, 0)))
 
 
-def refusal(pending: Pending, found: Approval | None) -> Refused:
+def refusal(call_id: str, found: Approval | None) -> Refused:
     """What the caller is told when it will not run."""
     match found.state if found is not None else "":
         case "denied":
             word = found.word if found is not None else ""
-            return Refused(
-                call_id=pending.call_id,
-                code="approval_denied",
-                reasons=(f"it was denied: {word}" if word else "it was denied",),
-            )
+            reason = f"it was denied: {word}" if word else "it was denied"
+            return Refused(call_id=call_id, code="approval_denied", reasons=(reason,))
         case "expired":
-            return Refused(
-                call_id=pending.call_id, code="approval_expired", reasons=("nobody decided in time",)
-            )
+            decided = found is not None and found.scope
+            reason = "it was approved, and not used in time" if decided else "nobody decided in time"
+            return Refused(call_id=call_id, code="approval_expired", reasons=(reason,))
         case _:
             return Refused(
-                call_id=pending.call_id,
+                call_id=call_id,
                 code="approval_void",
                 reasons=("it was taken up elsewhere, or is void",),
-                remedy=f"`metier audit search --call {pending.call_id}` shows what became of it",
+                remedy=f"`metier audit search --call {call_id}` shows what became of it",
             )
+
+
+def not_taken_up(database: Database, approval_id: str, of: str | None) -> Refused:
+    """What is told to who wants to take up what cannot be. Of another's request nobody learns anything. Blocking.
+
+    Args:
+        of: whose request it must be; None for anybody's.
+    """
+    found = find(database, approval_id)
+    if found is not None and of in (None, found.principal) and found.state not in ("pending", "approved"):
+        return refusal(found.call_id, found)
+    return Refused(
+        call_id="",
+        code="approval_void",
+        reasons=("there is no approved call of that name that has not run yet",),
+        remedy="`metier approvals list` shows what waits",
+    )
 
 
 def _version(database: Database) -> int:

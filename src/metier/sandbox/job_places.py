@@ -16,7 +16,14 @@ from msgspec import Struct
 from metier.model.job import Place
 from metier.model.permission import BASE_DIR, WORKSPACE, PermissionSet
 from metier.record.private import make_private_folder
-from metier.sandbox.job_protected import Ground, below, overlap, touches_state, why_protected
+from metier.sandbox.job_protected import (
+    Ground,
+    below,
+    overlap,
+    touches_state,
+    why_own_file,
+    why_protected,
+)
 
 _NOT_A_DISK: Final = ("/dev", "/proc", "/sys")
 
@@ -56,6 +63,7 @@ def places(
         if isinstance(place, NoPlace):
             return place
         problem = why_protected(place.path, ground, (bundle, own)) if writable else _unreadable(place, ground)
+        problem = problem or why_own_file(place, ground)
         if problem:
             return NoPlace(
                 code="forbidden", reason=problem, remedy="Grant a smaller folder, or one made for it"

@@ -4,6 +4,9 @@ That is Metier's own state but for the workspace, its own program with all it is
 folders, the folders the operator starts programs and trusts skills from, his home as a whole, and every folder that lies
 in, or directly holds, one of the names below, however they are cased. A folder that holds a repository counts too. What
 lies deeper is not searched for, and what a person runs by hand in a folder (a Makefile, a test) is not on the list.
+
+A file that is granted by itself is also compared with what Metier keeps, whatever it is called. A folder is not searched for
+such second names: Metier does not use a file of its own that has one.
 """
 
 import os
@@ -12,6 +15,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from metier.model.ground import Ground
+from metier.model.job import Place
 
 _REPOSITORIES: Final = frozenset({".git", ".hg", ".svn", ".gitconfig", ".gitmodules", ".husky", ".github"})
 _KEYS: Final = frozenset({".ssh", ".gnupg", ".aws", ".kube", ".docker", ".netrc", ".password-store", ".pki"})
@@ -100,6 +104,31 @@ def touches_state(path: str, ground: Ground) -> bool:
     if ground.workspace and below(path, os.path.realpath(ground.workspace)):
         return False
     return overlap(path, os.path.realpath(ground.state))
+
+
+def why_own_file(place: Place, ground: Ground) -> str:
+    """Why a granted file is one that Metier keeps, by another name; empty when it is none of them, or a folder."""
+    if os.path.isdir(place.path):
+        return ""
+    kept = (*_files_in(ground.state), *_files_in(os.path.join(ground.state, "keys")), *ground.secret_files)
+    for path in (*kept, *(ground.decides_by if place.writable else ())):
+        try:
+            status = os.stat(path)
+        except OSError:
+            continue
+        if (status.st_dev, status.st_ino) == (place.device, place.inode):
+            return f"{place.path!r} cannot be granted: it is another name of {path!r}, which is not for runs"
+    return ""
+
+
+def _files_in(folder: str) -> list[str]:
+    if not os.path.isabs(folder):
+        return []  # no state, so nothing is in it
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.path for entry in entries if entry.is_file(follow_symlinks=False)]
+    except OSError:
+        return []
 
 
 def overlap(one: str, other: str) -> bool:

@@ -9,9 +9,11 @@ outside that thread, and a file system that cannot be lent like this refuses the
 import ctypes
 import json
 import os
+import select
 import signal
 import stat
 import struct
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
@@ -25,6 +27,9 @@ T = TypeVar("T")
 
 FIRST_UID: Final = 1_879_048_192
 """Above everything distributions, containers and systemd give out."""
+
+TELL_SECONDS: Final = 10.0
+"""How long bubblewrap may take to make an identity. Every other start waits for this one meanwhile."""
 
 _UIDS: Final = 4_096
 _SETUID, _SETGID, _SETGROUPS = 117, 119, 116
@@ -234,8 +239,14 @@ def _mount(source: bytes, target: bytes, kind: bytes | None, flags: int, data: b
 
 
 def _all_of(descriptor: int) -> bytes:
+    """What bubblewrap says of itself, to its end. Raises TimeoutError when it does not come to one."""
     data = b""
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    give_up = time.monotonic() + TELL_SECONDS
     while not data.rstrip().endswith(b"}"):
+        if not waiting.poll(max(0, give_up - time.monotonic()) * 1000):
+            raise TimeoutError(f"bubblewrap said nothing of it for {TELL_SECONDS:g} s")
         more = os.read(descriptor, 4_096)
         if not more:
             break

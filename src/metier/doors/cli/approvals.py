@@ -1,5 +1,6 @@
 """`metier approvals`: what waits for your word. Whoever sits at the terminal is the owner, and decides as he."""
 
+import os
 import time
 from typing import Literal
 
@@ -12,6 +13,7 @@ from metier.doors.cli import ended, exits
 from metier.doors.cli.opening import settings_of
 from metier.doors.cli.request import grant_lines, lines, when
 from metier.doors.cli.working import work
+from metier.errors import ConfigError
 from metier.model.approval import Approval, Scope, StandingGrant
 from metier.model.role import ROLES
 from metier.model.text import one_line
@@ -89,6 +91,8 @@ def approve_command(
 ) -> None:
     """Let exactly this act run, once; then run it, unless whoever asked is waiting and runs it himself.
 
+    It runs in the project it was asked in. What was approved before and has not run is taken up.
+
     Look at it first: metier approvals show ID
     """
     if scope is None and (any_arguments or uses is not None or days is not None):
@@ -96,14 +100,16 @@ def approve_command(
     if as_json and scope is not None and not yes:
         raise click.UsageError("--json cannot ask, so a standing grant needs --yes.")
     settings = settings_of(ctx)
+    found = _found(settings, approval)
+    shown = found.shown if found is not None else None
+    there = settings if shown is None else _where_it_was_asked(ctx, settings, approval, shown.project)
     grant: StandingGrant | None = None
     if scope is not None:
-        found = _found(settings, approval)
-        if found is None or found.shown is None:
+        if shown is None:
             _unknown(ctx, approval)
             return
         proposed = proposed_grant(
-            found.shown,
+            shown,
             scope,
             approval=approval,
             by=owner(),
@@ -119,7 +125,29 @@ def approve_command(
         if not yes and not click.confirm("Give it?", default=False, err=True):
             click.echo("Nothing was decided.", err=True)
             ctx.exit(exits.PROBLEM)
-    _decide(ctx, settings, approval, scope or "once", grant, as_json=as_json)
+    elif found is not None and found.state == "approved" and shown is not None and not shown.file:
+        if not as_json:
+            click.echo(one_line(f"{approval} was approved by {found.decided_by}; it is taken up."), err=True)
+        _take_up(ctx, there, approval, as_json=as_json)
+        return
+    four_eyes = settings.approvals.four_eyes or there.approvals.four_eyes
+    _decide(ctx, there, approval, scope or "once", grant, four_eyes=four_eyes, as_json=as_json)
+
+
+def _where_it_was_asked(ctx: click.Context, here: Settings, approval: str, project: str) -> Settings:
+    """The configuration of the project a request comes from, which restricts it wherever somebody decides.
+
+    Raises:
+        ConfigError: when that cannot be had; then nothing is decided.
+    """
+    if not project or project == here.project:
+        return here
+    if not os.path.isdir(project):
+        raise ConfigError(
+            f"{approval} was asked in the project {one_line(project, 200)}, and that folder is gone. Nothing was decided",
+            remedy=f"Put it back, or call again elsewhere; say no with `metier approvals deny {approval}`",
+        )
+    return settings_of(ctx, project=project)
 
 
 def _decide(
@@ -129,6 +157,7 @@ def _decide(
     scope: Scope,
     grant: StandingGrant | None,
     *,
+    four_eyes: bool,
     as_json: bool,
 ) -> None:
     with Database.open(settings.database) as database:
@@ -139,17 +168,21 @@ def _decide(
             decision="approve",
             scope=scope,
             grant=grant,
-            four_eyes=settings.approvals.four_eyes,
+            four_eyes=four_eyes,
         )
         expire_due(database)  # who decides sweeps the desk
     if isinstance(made, Undecided):
         _undecided(ctx, approval, made, as_json=as_json)
         return
-    from metier.runtime.resume import resume
-
     if not as_json:
         what = f": {made.shown.tool} for {made.principal}" if made.shown else ""
         click.echo(one_line(f"✓ {approval} is approved{what}."), err=True)
+    _take_up(ctx, settings, approval, as_json=as_json)
+
+
+def _take_up(ctx: click.Context, settings: Settings, approval: str, *, as_json: bool) -> None:
+    from metier.runtime.resume import resume
+
     outcome = work(resume, settings, approval)
     if isinstance(outcome, Approval):
         click.echo(

@@ -30,7 +30,7 @@ from metier.model.text import one_line
 from metier.record.audit import AuditLog
 from metier.record.chain import Record
 from metier.record.checkpoint import Checkpoint, unvouched
-from metier.record.database import open_if_there
+from metier.record.database import open_if_there, require_none_before
 from metier.record.private import require_private_state
 from metier.record.verify import Verification, verify, verify_nothing
 
@@ -125,6 +125,8 @@ def verify_command(
         found = verify(path, expected=expected, kept=kept, trusted=known or None)
     else:
         found = verify_nothing(path, expected=expected, kept=kept)
+        if found.ok:
+            require_none_before(path)
     if found.ok and known and found.records and not any(each.key.name == found.origin for each in known):
         notes = (*found.notes, "none of the keys here is for this log: is it the one you signed?")
         found = msgspec.structs.replace(found, notes=notes)

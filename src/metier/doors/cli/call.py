@@ -6,7 +6,6 @@ from typing import get_args
 import anyio
 import click
 import msgspec
-from anyio import to_thread
 
 from metier.config.settings import Settings
 from metier.disclosure.read_skill import TOOL as READ_SKILL
@@ -19,6 +18,7 @@ from metier.model import strictjson
 from metier.model.digest import Json
 from metier.model.outcome import Completed, Failed, Outcome, Pending
 from metier.runtime import at_terminal
+from metier.runtime.written import call_written
 
 
 def _tools(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -47,14 +47,9 @@ def call_command(
 
     Example: metier call read_skill '{"name": "writing-skills"}'
     """
-    try:
-        given = strictjson.loads(
-            sys.stdin.buffer.read(strictjson.MAX_BYTES + 1) if arguments == "-" else arguments
-        )
-    except ValueError as error:
-        raise click.UsageError(f"The arguments are not strict JSON: {error}.") from None
+    written = sys.stdin.buffer.read(strictjson.MAX_BYTES + 1) if arguments == "-" else arguments
     here = not unattended and not as_json and sys.stdin.isatty() and sys.stderr.isatty()
-    outcome = work(_call, settings_of(ctx), tool, given, wait, unattended, here)
+    outcome = work(_call, settings_of(ctx), tool, written, wait, unattended, here)
     with to_its_reader():
         if as_json:
             click.echo(ended.ascii_json(outcome))
@@ -66,16 +61,16 @@ def call_command(
 
 
 async def _call(
-    settings: Settings, tool: str, arguments: Json, wait: float, unattended: bool, here: bool
+    settings: Settings, tool: str, written: str | bytes, wait: float, unattended: bool, here: bool
 ) -> Outcome:
     async with at_terminal(settings) as runtime:
-        outcome = await runtime.call(tool, arguments, unattended=unattended)
+        outcome = await call_written(runtime, tool, written, unattended=unattended)
         if not isinstance(outcome, Pending):
             return outcome
         if here:
             from metier.doors.cli.approver import ask_here
 
-            answer = await to_thread.run_sync(ask_here, settings, outcome.approval_id, abandon_on_cancel=True)
+            answer = await ask_here(settings, outcome.approval_id)
             if answer != "later":
                 return await runtime.wait_for(outcome, 0.0)
         return await runtime.wait_for(outcome, wait) if wait else outcome

@@ -9,10 +9,10 @@ import click
 from metier.config.settings import Settings
 from metier.doors.cli import exits
 from metier.doors.cli.opening import settings_of
-from metier.execute import trial
 from metier.model.entry import Command, Entry, HttpRequest, InlineCode, WasmModule
 from metier.model.guarantee import MEANING, Guarantee
 from metier.model.text import one_line
+from metier.prepare import trial
 from metier.sandbox.doctor import Examination, Kind, examine
 from metier.sandbox.select import LOOK
 

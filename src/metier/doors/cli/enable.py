@@ -3,6 +3,7 @@
 import click
 
 from metier.catalog.here import owner, trusts_here
+from metier.dialects.names import name_problem
 from metier.doors.cli import exits
 from metier.doors.cli.opening import catalog_of, complete_skill, named
 from metier.errors import RecordError
@@ -48,10 +49,19 @@ def enable_command(ctx: click.Context, names: tuple[str, ...], as_json: bool) ->
 @click.option("--why", default="", help="A word for whoever meets it. It is kept for good.")
 @click.pass_context
 def disable_command(ctx: click.Context, names: tuple[str, ...], why: str) -> None:
-    """Let each skill be used no more: running calls of it are ended, waiting ones refused."""
+    """Let each skill be used no more: running calls of it are ended, waiting ones refused.
+
+    What is disabled is the name, in every folder: also one that has no skill here.
+    """
     settings, catalog = catalog_of(ctx)
+    unknown: dict[str, str] = {}
     for name in names:
-        named(catalog, name)
+        try:
+            named(catalog, name)
+        except click.UsageError as error:
+            if name_problem(name):
+                raise
+            unknown[name] = error.message
     unrecorded = ""
     with Database.open(settings.database) as database:
         for name in names:
@@ -60,6 +70,8 @@ def disable_command(ctx: click.Context, names: tuple[str, ...], why: str) -> Non
             except RecordError as error:
                 unrecorded = str(error)
             click.echo(f"✓ {one_line(name, 80)} is disabled; `metier skills enable` lifts it.")
+            if name in unknown:
+                click.echo(f"! In this folder it disables nothing. {unknown[name]}", err=True)
     if unrecorded:
         click.echo(f"metier: {unrecorded}", err=True)
         ctx.exit(exits.PROBLEM)

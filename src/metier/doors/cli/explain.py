@@ -12,6 +12,7 @@ from metier.model import strictjson
 from metier.model.outcome import Refused
 from metier.model.text import one_line, visible
 from metier.model.trust_level import LEVELS
+from metier.runtime.asked import unreadable
 from metier.runtime.explaining import explained
 
 _MARKS = {"abstain": "·", "allow": "✓", "ask": "?", "deny": "✗"}
@@ -23,7 +24,11 @@ _STATUS = {"runs": exits.OK, "asks": exits.PENDING, "refused": exits.REFUSED}
 @click.argument("tool")
 @click.argument("arguments", default="{}", metavar="[JSON]")
 @click.option(
-    "--as", "principal", metavar="PRINCIPAL", default="", help="Who would ask; agent:cli by default."
+    "--as",
+    "principal",
+    metavar="PRINCIPAL",
+    default="",
+    help="Who would ask; agent:cli by default, of operator.run the owner.",
 )
 @click.option("--trust", "level", type=click.Choice(LEVELS), help="As if this were the trust level.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -35,13 +40,14 @@ def explain_command(
 
     Exit status 0 when it would run, 4 when somebody would be asked, 3 when it would be refused.
     """
+    settings = settings_of(ctx)
+    written = sys.stdin.buffer.read(strictjson.MAX_BYTES + 1) if arguments == "-" else arguments
     try:
-        given = strictjson.loads(
-            sys.stdin.buffer.read(strictjson.MAX_BYTES + 1) if arguments == "-" else arguments
-        )
+        given = strictjson.loads(written)
     except ValueError as error:
-        raise click.UsageError(f"The arguments are not strict JSON: {error}.") from None
-    found = explained(settings_of(ctx), tool, given, principal=principal, level=level)
+        found = unreadable("", f"the arguments are not strict JSON: {error}")
+    else:
+        found = explained(settings, tool, given, principal=principal, level=level)
     if as_json:
         import json
 

@@ -13,10 +13,10 @@ from metier.errors import MetierError
 from metier.model.text import one_line
 
 
-def settings_of(ctx: click.Context) -> Settings:
-    """The configuration this command line asks for."""
+def settings_of(ctx: click.Context, *, project: str | None = None) -> Settings:
+    """The configuration this command line asks for; `project` where another folder than the working directory is meant."""
     given: dict[str, Any] = ctx.find_root().obj
-    settings = load(config=given["config"], roots=given["roots"])
+    settings = load(config=given["config"], roots=given["roots"], project=project)
     for warning in settings.warnings:
         click.echo(f"metier: {one_line(warning)}", err=True)
     return settings

@@ -12,12 +12,12 @@ from metier.disclosure.read_skill import TOOL as READ_SKILL
 from metier.doors.cli import exits
 from metier.doors.cli.opening import catalog_of, settings_of
 from metier.doors.cli.policy_replay import replay_command
-from metier.gate.rule_file import Examined, Problem, examine, policy_file
+from metier.gate.rule_file import GONE, Examined, Problem, examine, policy_file
 from metier.gate.rules import Rule
 from metier.model.text import one_line
 from metier.model.verdict import Decision
-from metier.record.database import Database, open_if_there
-from metier.record.policy import NONE, last_policy, note_policy
+from metier.record.database import Database
+from metier.record.policy import note_policy, was_there
 
 _OWN_RUN: Final = {"tool": "operator.run", "effect": "act", "risk": "high", "cost": "free"}
 """What `metier run` calls."""
@@ -46,9 +46,8 @@ def check_command(ctx: click.Context, file: str | None, as_json: bool) -> None:
     found = examine(path)
     if file and not there:
         found = Examined(problems=(Problem(message="there is no such file", remedy="Check its name"),))
-    if not file and not there and _was_there(settings.database):
-        remedy = "Put it back, or say with `metier policy forget` that there are no rules"
-        found = Examined(problems=(Problem(message="it was there and is gone", remedy=remedy),))
+    if not file and not there and was_there(settings.database):
+        found = Examined(problems=(GONE,))
     idle = list(_idle(found.rules.rules, catalog))
     if as_json:
         import json
@@ -58,14 +57,6 @@ def check_command(ctx: click.Context, file: str | None, as_json: bool) -> None:
         _show(path, found, idle, there=there)
     if found.problems:
         ctx.exit(exits.PROBLEM)
-
-
-def _was_there(path: str) -> bool:
-    database = open_if_there(path)
-    if database is None:
-        return False
-    with database:
-        return last_policy(database) != NONE
 
 
 def _show(path: str, found: Examined, idle: list[tuple[Rule, str]], *, there: bool) -> None:

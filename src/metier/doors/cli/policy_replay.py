@@ -14,11 +14,12 @@ from metier.doors.cli import exits
 from metier.doors.cli.audit_find import when
 from metier.doors.cli.opening import catalog_of
 from metier.gate.replay import Known, Replay, Replayed
-from metier.gate.rule_file import examine, policy_file
+from metier.gate.rule_file import GONE, Examined, examine, policy_file
 from metier.model.text import one_line
 from metier.model.verdict import Decision
 from metier.record.database import open_if_there
 from metier.record.judgements import judgements
+from metier.record.policy import was_there
 
 _ENDS: Final = {Decision.ALLOW: "allowed", Decision.ASK: "asked", Decision.DENY: "denied"}
 _MARKS: Final = {"otherwise": "≠", "undecidable": "?"}
@@ -41,10 +42,13 @@ def replay_command(ctx: click.Context, since: int | str, file: str | None, as_js
     path = os.path.abspath(file) if file else policy_file(settings)
     if file and not os.path.lexists(path):
         raise click.UsageError(f"There is no file {one_line(file, 200)!r}.")
+    there = os.path.lexists(path)
     found = examine(path)
+    if not there and was_there(settings.database):
+        found = Examined(problems=(GONE,))
     if found.problems:
         for problem in found.problems:
-            click.echo(f"✗ {one_line(str(problem))}", err=True)
+            click.echo(f"✗ {one_line(str(problem))}\n    {one_line(problem.remedy)}", err=True)
         click.echo("Rules that cannot be used deny everything; there is nothing to compare.", err=True)
         ctx.exit(exits.PROBLEM)
     counts: Counter[tuple[str, ...]] = Counter()
@@ -57,7 +61,7 @@ def replay_command(ctx: click.Context, since: int | str, file: str | None, as_js
     if as_json:
         click.echo(json.dumps({"summary": _summary(path, found.rules.digest, counts)}))
     else:
-        _conclude(path, counts)
+        _conclude(one_line(path) if there else f"Without any rules ({one_line(path)} does not exist)", counts)
 
 
 def _tools(catalog: Catalog) -> Iterator[tuple[str, Known]]:
@@ -117,7 +121,7 @@ def _summary(path: str, digest: str, counts: Counter[tuple[str, ...]]) -> dict[s
     }
 
 
-def _conclude(path: str, counts: Counter[tuple[str, ...]]) -> None:
+def _conclude(rules: str, counts: Counter[tuple[str, ...]]) -> None:
     if not counts:
         click.echo("No call was recorded yet.", err=True)
         return
@@ -125,7 +129,7 @@ def _conclude(path: str, counts: Counter[tuple[str, ...]]) -> None:
         f"{number:,} {kind[1]} → {kind[2]}" for kind, number in sorted(counts.items()) if len(kind) == 3
     )
     click.echo(
-        f"{one_line(path)} over {counts['judged',]:,} calls: {counts['otherwise',]:,} would have ended otherwise"
+        f"{rules} over {counts['judged',]:,} {'call' if counts['judged',] == 1 else 'calls'}: {counts['otherwise',]:,} would have ended otherwise"
         f"{f' ({kinds})' if kinds else ''}, {counts['same',]:,} the same, {counts['undecidable',]:,} cannot be told."
     )
     click.echo("Only the rules were asked again; what other layers said is as recorded.")

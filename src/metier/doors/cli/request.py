@@ -47,7 +47,14 @@ def lines(each: Approval, now: float) -> list[str]:
     said += _request(each.shown)
     said.append(_row("fingerprint", each.fingerprint[:16]))
     if each.state == "pending":
-        said.append(f"Decide: metier approvals approve {each.id}   or: metier approvals deny {each.id}")
+        if each.shown.file:
+            said.append(f"Decide it where it was asked. Say no from here: metier approvals deny {each.id}")
+        else:
+            said.append(f"Decide: metier approvals approve {each.id}   or: metier approvals deny {each.id}")
+    if each.state == "approved":
+        said.append("It has not run. Why, if somebody tried: metier audit search --call " + each.call_id)
+        again = "" if each.shown.file else f"Take it up: metier approvals approve {each.id}   or take"
+        said.append(f"{again or 'Take'} it back: metier approvals revoke {each.id}")
     return said
 
 
@@ -64,6 +71,8 @@ def _request(shown: Shown) -> list[str]:
                 f"{one_line(shown.skill)} {one_line(shown.version) or '(no version)'} {shown.skill_digest}",
             )
         )
+    if shown.file:
+        said.append(_row("file", f"{quoted(shown.file)}, {shown.language} {shown.skill_digest}"))
     for name, value in (
         ("session", shown.session),
         ("channel", shown.channel),
@@ -71,18 +80,19 @@ def _request(shown: Shown) -> list[str]:
     ):
         if value:
             said.append(_row(name, one_line(value)))
+    if shown.project:
+        said.append(_row("project", quoted(shown.project)))
     said.append(_row("may", permissions(shown.permissions)))
     said.append(_row("folder", quoted(shown.place or shown.cwd) if shown.place or shown.cwd else "none"))
     said += [_row("because", one_line(reason)) for reason in shown.reasons]
     if shown.always_asks:
         said.append(_row("note", "this tool asks every time"))
+    if shown.four_eyes:
+        said.append(_row("note", "a second person has to decide (four_eyes)"))
     said += ["arguments, exactly as they will run:", laid_out(cast("Json", shown.arguments))]
     said += [f"! {one_line(warning)}" for warning in misleading(cast("Json", shown.arguments))]
-    said += [
-        _row("the skill says", f"{quoted(text)} (its own words)")
-        for text in (shown.description, shown.skill_says)
-        if text
-    ]
+    who, mark = ("Metier says", "") if shown.ours else ("the skill says", " (its own words)")
+    said += [_row(who, f"{quoted(text)}{mark}") for text in (shown.description, shown.skill_says) if text]
     return said
 
 
@@ -99,12 +109,14 @@ def grant_lines(grant: StandingGrant) -> list[str]:
     ]
     if grant.skill:
         said.append(_row("skill", f"{one_line(grant.skill)} {grant.skill_digest}, no other bytes"))
+    elif grant.skill_digest:
+        said.append(_row("file", f"{quoted(grant.file)} {grant.skill_digest}, no other bytes"))
     said += [
         _row("arguments", "exactly those of this request" if grant.arguments else "ANY"),
         _row("may", permissions(grant.permissions)),
         _row("folder", f"{quoted(grant.cwd)} only" if grant.cwd else "ANY"),
         _row("session", f"{one_line(grant.session)} only" if grant.session else "ANY"),
-        _row("lasts", until + (f", {grant.uses_left} times" if grant.uses_left is not None else "")),
+        _row("lasts", until + _uses(grant.uses_left)),
     ]
     if grant.risk == "high":
         said.append(_row("note", "this is HIGH risk, and nobody will be asked"))
@@ -121,3 +133,7 @@ def permissions(granted: dict[str, list[str]]) -> str:
 
 def _row(name: str, value: str) -> str:
     return f"{name:14} {value}"
+
+
+def _uses(left: int | None) -> str:
+    return "" if left is None else ", once" if left == 1 else f", {left} times"

@@ -29,7 +29,8 @@ def stop_command(ctx: click.Context, why: str, as_json: bool) -> None:
 
         click.echo(json.dumps({"stopped": True, "ending": [each.call_id for each in running]}))
     else:
-        click.echo(f"■ Everything is stopped; {len(running)} running calls are being ended.")
+        calls = "1 running call is" if len(running) == 1 else f"{len(running)} running calls are"
+        click.echo(f"■ Everything is stopped; {calls} being ended.")
         click.echo("  `metier resume` lets things run again.")
     if unrecorded:
         click.echo(f"metier: {unrecorded}", err=True)

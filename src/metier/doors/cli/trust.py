@@ -69,6 +69,7 @@ def _trust(each: Listed, settings: Settings, *, ask: bool, quiet: bool) -> str:
         return each.why
     if each.root.kind == "bundled":
         return "it came with Metier and is trusted by the release"
+    Database.open(settings.database).close()  # bytes that are kept tell of a state, so there must be one
     store = BundleStore(settings.bundles)
     try:
         made = store.take(each.folder, now_ns=time.time_ns())

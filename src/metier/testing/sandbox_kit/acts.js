@@ -61,12 +61,14 @@ const acts = {
     await new Promise((done) => setTimeout(done, 10_000));
   },
   daemons: beyond,
+  keep_words: beyond,
   deaf: beyond,
   forks: beyond,
   children_memory: beyond,
   system_calls: beyond,
   privilege: beyond,
   others: beyond,
+  other_word: beyond,
   trace: beyond,
   async descriptors() {
     const tries = new Tries();
@@ -194,7 +196,13 @@ const acts = {
   },
   async break_itself(params) {
     Deno.writeTextFileSync("mark", "was here");
+    if (params.meet) {
+      acts.held = Deno.openSync(`${params.meet}/ready`, { write: true, create: true });
+      const names = () => [...Deno.readDirSync(params.meet)].map((entry) => entry.name);
+      while (!names().includes("go")) await new Promise((done) => setTimeout(done, 5));
+    }
     if (params.crash) Deno.exit(1);
+    if (params.how === "memory") acts.memory({ kind: "mapped", mb: 4000 });
     await new Promise((done) => setTimeout(done, 60_000));
   },
   look_for_mark(params) {
@@ -252,7 +260,12 @@ const acts = {
         if (Deno.readTextFileSync(`/proc/${pid}/environ`).includes(params.secret)) seen.push(pid);
       } catch { /* not to be read */ }
     }
-    return { variables, seen };
+    let home = false;
+    try {
+      Deno.writeTextFileSync(`${variables.HOME}/written`, "from inside");
+      home = true;
+    } catch { /* none, or not to be written */ }
+    return { variables, seen, home };
   },
   here(params) {
     if (params.name) Deno.writeTextFileSync(params.name, "from inside");
@@ -287,6 +300,48 @@ const acts = {
     await tries.try("write", () => Deno.writeTextFileSync(file, "\n", { append: true }));
     await tries.try("create", () => Deno.writeTextFileSync(`${folder}/made`, "from inside"));
     await tries.try("remove", () => Deno.removeSync(`${folder}/removable`));
+    return tries.said();
+  },
+  around(params) {
+    const mayBeSeen = [...params.may_be_seen, Deno.cwd()];
+    const seen = {};
+    for (const start of params.starts) {
+      const found = [], waiting = mayBeSeen.includes(start) ? [] : [start];
+      while (waiting.length && found.length < 20) {
+        const folder = waiting.pop();
+        try {
+          for (const { name } of Deno.readDirSync(folder)) {
+            const path = `${folder === "/" ? "" : folder}/${name}`;
+            if (mayBeSeen.some((each) => each.startsWith(`${path}/`))) waiting.push(path);
+            else if (!mayBeSeen.includes(path)) found.push(path);
+          }
+        } catch { /* not to be listed */ }
+      }
+      if (found.length) seen[start] = found;
+    }
+    for (const path of params.files) {
+      try {
+        Deno.readFileSync(path);
+        seen[path] = [path];
+      } catch { /* not to be read */ }
+    }
+    return { did: Object.keys(seen).sort(), seen };
+  },
+  async make_files(params) {
+    const own = [Deno.cwd(), ...params.own];
+    const folders = [...params.folders];
+    try {
+      if (params.top) folders.push(...[...Deno.readDirSync("/")].map(({ name }) => `/${name}`));
+    } catch { /* not to be listed */ }
+    const tries = new Tries();
+    for (const folder of new Set(folders)) {
+      if (own.some((each) => folder === each || folder.startsWith(`${each}/`))) continue;
+      const path = `${folder}/metier-kit-made`;
+      await tries.try(folder, () => {
+        Deno.openSync(path, { write: true, createNew: true }).close();
+        Deno.removeSync(path);
+      });
+    }
     return tries.said();
   },
   async exists(params) {
@@ -399,6 +454,68 @@ const acts = {
       await import("npm:left-pad@1.3.0");
     });
     await tries.try("names", async () => must((await Deno.resolveDns("localhost", "A")).length));
+    await tries.try("sees_tcp", () => {
+      const port = params.tcp.toString(16).toUpperCase().padStart(4, "0");
+      must(Deno.readTextFileSync("/proc/net/tcp").includes(`:${port} `));
+    });
+    await tries.try("sees_devices", () => must([...Deno.readDirSync("/sys/class/net")].length > 1));
+    await tries.try("sees_interfaces", () => must(Deno.networkInterfaces().some((each) => each.name !== "lo")));
+    return tries.said();
+  },
+  async by_grant(params, context) {
+    // Inside the one way out is the host; outside a proxy is asked, as its environment says.
+    const ask = context?.http
+      ? async (url) => JSON.stringify(await context.http.request({ url }))
+      : async (url) => await (await fetch(url)).text();
+    const tries = new Tries();
+    for (const [name, url] of Object.entries(params.ways)) {
+      await tries.try(name, async () => must((await ask(url)).includes(params.word)));
+    }
+    return tries.said();
+  },
+  async set_id(params) {
+    const tries = new Tries();
+    const rights = () => [...Deno.readDirSync(params.folder)].filter((entry) =>
+      Deno.statSync(`${params.folder}/${entry.name}`).mode & 0o6000
+    );
+    await tries.try("chmod", () => {
+      Deno.writeTextFileSync(`${params.folder}/chmod`, "#!/bin/sh\n");
+      Deno.chmodSync(`${params.folder}/chmod`, 0o4755);
+      must(Deno.statSync(`${params.folder}/chmod`).mode & 0o6000);
+    });
+    await tries.try("open", () => {
+      const before = rights().length;
+      Deno.openSync(`${params.folder}/open`, { write: true, create: true, mode: 0o4755 }).close();
+      must(rights().length > before);
+    });
+    await tries.try("node", async () => {
+      const fs = await import("node:fs");
+      fs.writeFileSync(`${params.folder}/node`, "#!/bin/sh\n");
+      fs.chmodSync(`${params.folder}/node`, 0o4755);
+      must(fs.statSync(`${params.folder}/node`).mode & 0o6000);
+    });
+    return tries.said();
+  },
+  async stay(params) {
+    const mine = `${Deno.cwd()}/of-a-neighbour`;
+    Deno.writeTextFileSync(mine, params.secret);
+    Deno.writeTextFileSync(`${params.folder}/where`, mine);
+    await new Promise((done) => setTimeout(done, params.seconds * 1000));
+  },
+  async files_of_others(params) {
+    const { file, secret } = params;
+    const tries = new Tries();
+    const read = (path) => must(Deno.readTextFileSync(path).includes(secret));
+    await tries.try("read", () => read(file));
+    await tries.try("write", () => {
+      must(Deno.statSync(file).size === secret.length);
+      Deno.openSync(file, { write: true }).close();
+    });
+    await tries.try("granted", () => must([...Deno.readDirSync(params.granted)].length));
+    for (const pid of params.pids) {
+      await tries.try("by_its_root", () => read(`/proc/${pid}/root${file}`));
+      await tries.try("by_its_folder", () => must([...Deno.readDirSync(`/proc/${pid}/cwd/`)].length));
+    }
     return tries.said();
   },
   async unix_sockets(params) {
@@ -477,6 +594,27 @@ const acts = {
     const late = () => context.exec(["late"]).catch(() => {}).then(() => setTimeout(late, 20));
     setTimeout(late, 0);
     return "over";
+  },
+  async read_frames(params, context) {
+    const tries = new Tries();
+    const room = new Uint8Array(4096);
+    const fs = await import("node:fs"); // first of all: what is read while it is loaded is nobody's find
+    // Several, because the library has a read under way already, and takes one.
+    const answers = Promise.all(Array.from({ length: 6 }, () => context.exec(["who"])));
+    const seen = () => must(text(room).includes(params.word));
+    if (params.by === "library") {
+      await tries.try("stdin", () => (Deno.stdin.readSync(room), seen()));
+      await tries.try("file", () => (Deno.openSync("/dev/stdin").readSync(room), seen()));
+      await tries.try("node", async () => ((await import("node:process")).stdin.read(), seen()));
+    } else {
+      await tries.try("node", () => (fs.readSync(0, room), seen()));
+      if (tries.did.length) {
+        console.log(text(room)); // and the library would wait for what we took
+        Deno.exit(0);
+      }
+    }
+    await answers;
+    return tries.said();
   },
   async ask_badly(_params, context) {
     const cycle = [];

@@ -23,7 +23,10 @@ def environment(params: dict[str, Any]) -> Any:
     variables = dict(os.environ)
     if variables.get("PWD") == os.getcwd():
         del variables["PWD"]  # it tells nothing new
-    return {"variables": variables, "seen": sorted(set(seen))}
+    tries = Tries()
+    with tries("home"), open(os.path.join(variables.get("HOME", ""), "written"), "w") as file:
+        file.write("from inside")
+    return {"variables": variables, "seen": sorted(set(seen)), "home": tries.did == ["home"]}
 
 
 def here(params: dict[str, Any]) -> Any:
@@ -85,6 +88,38 @@ def read_outside(params: dict[str, Any]) -> Any:
     with tries("remove"):
         os.unlink(os.path.join(folder, "removable"))
     return tries.said()
+
+
+def around(params: dict[str, Any]) -> Any:
+    """List the machine from each of `starts` on, as far as to what may be seen, and open some of its files."""
+    import os
+
+    may_be_seen = [*params["may_be_seen"], os.environ.get("TMPDIR", "/tmp")]  # noqa: S108
+    root = params.get("root", "")
+    seen = {}
+    for start in params["starts"]:
+        found, waiting = [], [] if start in may_be_seen else [start]
+        while waiting and len(found) < 20:
+            folder = waiting.pop()
+            try:
+                names = os.listdir(root + folder)
+            except OSError:
+                continue
+            for path in (os.path.join(folder, name) for name in names):
+                if any(each.startswith(path + "/") for each in may_be_seen):
+                    waiting.append(path)
+                elif path not in may_be_seen:
+                    found.append(path)
+        if found:
+            seen[start] = found
+    for path in params["files"]:
+        try:
+            with open(root + path, "rb") as file:
+                file.read(1)
+            seen[path] = [path]
+        except OSError:
+            continue
+    return {"did": sorted(seen), "seen": seen}
 
 
 def exists(params: dict[str, Any]) -> Any:

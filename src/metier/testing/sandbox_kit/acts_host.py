@@ -35,6 +35,26 @@ async def ask_late(params: dict[str, Any], context: Any) -> Any:
     return "over"
 
 
+async def read_frames(params: dict[str, Any], context: Any) -> Any:
+    """Look at what comes in from the host, beside the library that it is meant for. Nothing is taken away."""
+    import os
+    import select
+    import socket
+    import sys
+
+    tries = Tries()
+    answer = context.ask("who")
+    with tries(params["by"]):
+        if params["by"] == "library" and params["word"] not in sys.stdin.read():
+            raise OSError("it is not there")
+        select.select([3], [], [], 2)
+        with socket.socket(fileno=os.dup(3)) as wire:
+            if params["word"].encode() not in wire.recv(4096, socket.MSG_PEEK | socket.MSG_DONTWAIT):
+                raise OSError("it is not there")
+    await answer
+    return tries.said()
+
+
 async def ask_badly(params: dict[str, Any], context: Any) -> Any:
     """Requests that are none. Which were answered with an error that this language has a name for."""
     said = []

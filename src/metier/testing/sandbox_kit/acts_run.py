@@ -74,6 +74,12 @@ def crash(params: dict[str, Any]) -> Any:
     os.kill(os.getpid(), params["signal"])
 
 
+def core_limit(params: dict[str, Any]) -> Any:
+    import resource
+
+    return list(resource.getrlimit(resource.RLIMIT_CORE))
+
+
 def daemons(params: dict[str, Any]) -> Any:
     """Processes in sessions of their own whose parents are gone. They last `seconds`, and hold no output."""
     import os
@@ -183,17 +189,37 @@ def burn(params: dict[str, Any]) -> Any:
 
 
 def break_itself(params: dict[str, Any]) -> Any:
-    """Leave a mark in the temporary folder, then stay or crash."""
+    """Leave a mark in the temporary folder, be seen in `meet` with a file that is held open, then break as asked for."""
+    import ctypes
     import os
     import signal
     import time
 
     with open(os.path.join(os.environ["TMPDIR"], "mark"), "w") as file:
         file.write("was here")
-    if params["crash"]:
-        os.kill(os.getpid(), signal.SIGKILL)
-    while True:
-        time.sleep(1)
+    held = [open(os.path.join(params["meet"], "ready"), "w")] if params.get("meet") else []  # noqa: SIM115
+    while held and not os.path.exists(os.path.join(params["meet"], "go")):
+        time.sleep(0.005)
+    match "crash" if params.get("crash") else params.get("how"):
+        case "crash":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "violate":
+            ctypes.CDLL(None).syscall(*(ctypes.c_long(each) for each in params["call"]))
+            os._exit(7)
+        case "memory":
+            # Each takes less than it may, both together more.
+            wait, hold = os.pipe()
+            kid = os.fork()
+            room = b"x" * (params["mb"] << 20)
+            os.close(hold)
+            if kid == 0:
+                os.read(wait, 1)  # until the other has its own
+                os._exit(len(room) & 1)
+            os.waitpid(kid, 0)
+            os._exit(7)
+        case _:
+            while True:
+                time.sleep(1)
 
 
 def look_for_mark(params: dict[str, Any]) -> Any:
@@ -230,3 +256,41 @@ def look_for_mark(params: dict[str, Any]) -> Any:
         setattr(builtins, "mark", True)  # noqa: B010
         os.environ["MARK"] = "1"
     return said
+
+
+def keep_words(params: dict[str, Any]) -> Any:
+    """Find, leave and take away a word where no file lies: in memory and queues of the kernel, on the folder itself."""
+    import ctypes
+    import os
+    from contextlib import suppress
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    own, key, name = os.environ["TMPDIR"], params["key"], f"/metier-kit-{params['key']}".encode()
+    by_key = {
+        "shared_memory": (lambda flags: libc.shmget(key, 4096, flags), lambda it: libc.shmctl(it, 0, None)),
+        "semaphores": (lambda flags: libc.semget(key, 1, flags), lambda it: libc.semctl(it, 0, 0)),
+        "messages": (lambda flags: libc.msgget(key, flags), lambda it: libc.msgctl(it, 0, None)),
+        "queue": (lambda flags: libc.mq_open(name, flags, 0, None), lambda it: libc.mq_unlink(name)),
+    }
+    found = []
+    for what, (get, remove) in by_key.items():
+        if (number := get(0)) >= 0:
+            found.append(what)
+            if params["take"]:
+                remove(number)
+        elif params["leave"] and what != "queue":
+            get(0o1600)
+        elif params["leave"]:
+            libc.mq_open(name, os.O_CREAT | os.O_RDWR, 0o600, None)
+    with suppress(OSError):
+        if os.getxattr(own, "user.metier"):
+            found.append("attribute")
+    state = os.stat(own)
+    found += ["mode"] if state.st_mode & 0o777 == 0o751 else []
+    found += ["times"] if int(state.st_mtime) == 1_234_567_890 else []
+    if params["leave"]:
+        with suppress(OSError):
+            os.setxattr(own, "user.metier", b"was here")
+        os.chmod(own, 0o751)  # noqa: S103
+        os.utime(own, (1_234_567_890, 1_234_567_890))
+    return {"did": found}

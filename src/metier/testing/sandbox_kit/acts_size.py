@@ -170,6 +170,28 @@ def fill(params: dict[str, Any]) -> Any:
     return {"made": made, "why": why}
 
 
+def make_files(params: dict[str, Any]) -> Any:
+    """Make an empty file in each of `folders`, and in each folder at the `top`: which took one, besides its own."""
+    import os
+    from contextlib import suppress
+
+    own = [os.path.realpath(each) for each in (os.environ["TMPDIR"], *params["own"])]
+    folders = list(params["folders"])
+    if params["top"]:
+        with suppress(OSError):
+            folders += [f"/{name}" for name in sorted(os.listdir("/"))]
+    tries = Tries()
+    for folder in dict.fromkeys(folders):
+        real = os.path.realpath(folder)
+        if any(real == each or real.startswith(each + "/") for each in own):
+            continue
+        path = os.path.join(folder, "metier-kit-made")
+        with tries(folder):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            os.unlink(path)
+    return tries.said()
+
+
 def recursion(params: dict[str, Any]) -> Any:
     import sys
 

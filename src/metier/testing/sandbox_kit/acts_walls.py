@@ -1,4 +1,4 @@
-"""Acts of a guest: network, privilege, neighbours. Each function is a program of its own, as in `acts_run`."""
+"""Acts of a guest: neighbours, terminals, code made at run time. Each function is a program of its own, as in `acts_run`."""
 
 # pyright: basic, reportUnknownMemberType=false
 # Programs for the other side: plain, and not worth a type for every list.
@@ -6,117 +6,6 @@
 from typing import Any
 
 from metier.testing.sandbox_kit.tries import Tries
-
-
-def network(params: dict[str, Any]) -> Any:
-    """Reach the host's own loopback, or make a socket of a family that reaches anything else."""
-    import os
-    import socket
-
-    tries = Tries()
-    with tries("tcp"):
-        socket.create_connection(("127.0.0.1", params["tcp"]), 1).close()
-    with tries("tcp_version_6"):
-        socket.create_connection(("::1", params["tcp6"]), 1).close()
-    with tries("udp"), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
-        made.settimeout(1)
-        made.sendto(b"out", ("127.0.0.1", params["udp"]))
-        made.recv(10)
-    with tries("listen"), socket.socket() as made:
-        made.bind(("127.0.0.1", 0))
-        made.listen()
-    with tries("icmp"), socket.socket(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP):
-        pass
-    with tries("raw"), socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP):
-        pass
-    for family in ("AF_NETLINK", "AF_VSOCK", "AF_PACKET", "AF_ALG"):
-        with tries(family):
-            kind = socket.SOCK_SEQPACKET if family == "AF_ALG" else socket.SOCK_RAW
-            socket.socket(getattr(socket, family), kind).close()
-    with tries("names"):
-        socket.getaddrinfo("localhost", params["tcp"], proto=socket.IPPROTO_TCP)
-        if not os.path.exists("/etc/hosts"):
-            raise OSError("nobody was asked")
-    bash = "/bin/bash"
-    with tries("shell"):
-        line = f"exec 3<>/dev/tcp/127.0.0.1/{params['tcp']}"
-        out = os.open("/dev/null", os.O_WRONLY)
-        actions = [(os.POSIX_SPAWN_DUP2, out, 2)]
-        kid = os.posix_spawn(bash, [bash, "-c", line], {}, file_actions=actions)
-        if os.waitpid(kid, 0)[1] != 0:
-            raise PermissionError("refused")
-    return tries.said()
-
-
-def unix_sockets(params: dict[str, Any]) -> Any:
-    import socket
-
-    tries = Tries()
-    for name in ("abstract", "path"):
-        address = "\0" + params[name] if name == "abstract" else params[name]
-        for kind, number in (("stream", socket.SOCK_STREAM), ("datagram", socket.SOCK_DGRAM)):
-            with tries(f"{name}_{kind}"), socket.socket(socket.AF_UNIX, number) as made:
-                made.settimeout(1)
-                made.connect(address + ("" if kind == "stream" else ".dgram"))
-        with tries(f"{name}_by_a_pair"):
-            one, two = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-            with one, two:
-                one.sendto(b"out", address + ".dgram")
-    return tries.said()
-
-
-def privilege(params: dict[str, Any]) -> Any:
-    """What the process may do beyond an ordinary one, and what a program started by it may."""
-    import ctypes
-    import json
-    import os
-    import struct
-
-    libc = ctypes.CDLL(None, use_errno=True)
-    sets = ctypes.create_string_buffer(24)
-    libc.capget(ctypes.c_char_p(struct.pack("=Ii", 0x20080522, 0)), sets)
-    said: dict[str, Any] = {
-        "no_new_privileges": libc.prctl(39, 0, 0, 0, 0),
-        "capabilities": any(sets.raw),
-        "groups": [each for each in os.getgroups() if each not in (65534, os.getgid())],
-    }
-    tries = Tries()
-    with tries("become_root"):
-        os.setresuid(0, 0, 0)
-        os.chown(params["own"], 12345, 12345)
-    with tries("device"):
-        os.mknod(os.path.join(os.path.dirname(params["own"]), "device"), 0o600 | 0x2000, os.makedev(1, 3))
-    with tries("setuid_program"):
-        told, tell = os.pipe()
-        os.set_inheritable(tell, True)
-        kid = os.posix_spawn(params["setuid"], ["x", "-u"], {}, file_actions=[(os.POSIX_SPAWN_DUP2, tell, 1)])
-        os.close(tell)
-        user = os.read(told, 100).strip()
-        if os.waitpid(kid, 0)[1] != 0 or user != b"0" or os.geteuid() == 0:
-            raise PermissionError("it gained nothing")
-    return {**said, **json.loads(json.dumps(tries.said()))}
-
-
-def system_calls(params: dict[str, Any]) -> Any:
-    """Make calls, each with arguments that do nothing, and tell how each was answered.
-
-    What the kernel itself answered (a bad argument, mostly) got through; EPERM, EACCES and ENOSYS did not.
-    """
-    import ctypes
-    import errno
-
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.syscall.restype = ctypes.c_long
-    tries, answers = Tries(), {}
-    for name, call in params["calls"].items():
-        ctypes.set_errno(0)
-        result = libc.syscall(*(ctypes.c_long(each) for each in call))
-        number = ctypes.get_errno() if result < 0 else 0
-        answers[name] = errno.errorcode.get(number, "") if number else "done"
-        with tries(name):
-            if number in (errno.EPERM, errno.EACCES, errno.ENOSYS):
-                raise OSError(number, "")
-    return {**tries.said(), "answers": answers}
 
 
 def others(params: dict[str, Any]) -> Any:
@@ -147,6 +36,57 @@ def others(params: dict[str, Any]) -> Any:
             os.kill(-1, 0)
             if len([name for name in os.listdir("/proc") if name.isdigit()]) < params["everybody"]:
                 raise ProcessLookupError
+    return tries.said()
+
+
+def stay(params: dict[str, Any]) -> Any:
+    """Write something of its own where only it may, say where that is, and go on for a while."""
+    import os
+    import time
+
+    mine = os.path.join(os.environ["TMPDIR"], "of-a-neighbour")
+    with open(mine, "w") as file:
+        file.write(params["secret"])
+    told = os.path.join(params["folder"], "where")
+    with open(told + ".new", "w") as file:
+        file.write(mine)
+    os.rename(told + ".new", told)
+    time.sleep(params["seconds"])
+
+
+def files_of_others(params: dict[str, Any]) -> Any:
+    """Reach what a run that goes on at the same time has, by its name or through its process."""
+    import os
+
+    tries = Tries()
+    file, secret = params["file"], params["secret"]
+    name = os.path.basename(file)
+
+    def read(path: str) -> None:
+        with open(path) as opened:
+            if secret not in opened.read():
+                raise OSError("it is another one")
+
+    with tries("read"):
+        read(file)
+    with tries("write"):
+        os.close(os.open(file, os.O_WRONLY))
+    with tries("list"):
+        if name not in os.listdir(os.path.dirname(file)):
+            raise OSError("it is another one")
+    with tries("beside"):
+        beside = os.path.dirname(os.environ.get("TMPDIR") or os.getcwd())
+        if not [each for each in os.listdir(beside) if os.path.exists(os.path.join(beside, each, name))]:
+            raise OSError("there is nobody")
+    with tries("granted"):
+        os.listdir(params["granted"])
+    for pid in params["pids"]:
+        with tries("by_its_root"):
+            read(f"/proc/{pid}/root{file}")
+        with tries("by_its_folder"):
+            os.listdir(f"/proc/{pid}/cwd")
+        with tries("by_its_descriptors"):
+            os.listdir(f"/proc/{pid}/fd")
     return tries.said()
 
 

@@ -5,16 +5,20 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from metier.testing.sandbox_kit.acts_wasm_files import (
+    around,
     break_itself,
     change,
     descriptors,
     devices,
     environment,
     exists,
+    files_of_others,
     here,
     links,
     look_for_mark,
+    make_files,
     read_outside,
+    stay,
 )
 from metier.testing.sandbox_kit.wat import ALL, BUFFER, READ, WRITE, Wat
 
@@ -151,6 +155,24 @@ def fill(wat: Wat, params: Mapping[str, Any]) -> str:
     return f"(block $end (local.set $i (i32.const 0)) {' '.join(made)} {count}) {said}"
 
 
+def offered_sockets(wat: Wat, params: Mapping[str, Any]) -> str:
+    """What preview 1 has of the network: to accept, send and receive on a socket that somebody must have given."""
+    wat.call("sock_accept", "sock_recv", "sock_send", "sock_shutdown")
+    asked = {
+        "sock_accept": "(i32.const 0) (i32.const 900)",
+        "sock_recv": "(i32.const 0) (i32.const 1) (i32.const 0) (i32.const 900) (i32.const 904)",
+        "sock_send": "(i32.const 0) (i32.const 1) (i32.const 0) (i32.const 900)",
+        "sock_shutdown": "(i32.const 3)",
+    }
+    return wat.tries(
+        {
+            f"{name}_{fd}": f"(i32.eqz (call ${name} (i32.const {fd}) {rest}))"
+            for name, rest in asked.items()
+            for fd in range(8)
+        }
+    )
+
+
 def recursion(wat: Wat, params: Mapping[str, Any]) -> str:
     return "(call $deep)"
 
@@ -255,7 +277,7 @@ ACTS: Final[dict[str, Act]] = {
             links,
             change,
         ),
-        *(descriptors, devices, odd_result),
+        *(descriptors, devices, odd_result, stay, files_of_others, around, make_files),
     )
 }
 MORE: Final = {

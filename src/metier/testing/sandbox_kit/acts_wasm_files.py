@@ -96,6 +96,24 @@ def read_outside(wat: Wat, params: Mapping[str, Any]) -> str:
     )
 
 
+def around(wat: Wat, params: Mapping[str, Any]) -> str:
+    """There is nothing between a folder that is given and one that is not, so none of these opens at all."""
+    starts = [path for path in params["starts"] if path != os.path.dirname(MARK)]
+    attempts = {path: wat.opens(os.path.join(path, "."), flags=_FOLDER) for path in starts}
+    return wat.tries(attempts | {path: wat.opens(path) for path in params["files"]})
+
+
+def make_files(wat: Wat, params: Mapping[str, Any]) -> str:
+    own = (os.path.dirname(MARK), *params["own"])
+    attempts: dict[str, str] = {}
+    for folder in dict.fromkeys(params["folders"]):
+        if folder not in own:
+            path = os.path.join(folder, "metier-kit-made")
+            made = wat.opens(path, flags=_CREATE, rights=WRITE)
+            attempts[folder] = f"(i32.and {made} {_path(wat, 'path_unlink_file', path)})"
+    return wat.tries(attempts)
+
+
 def _path(wat: Wat, name: str, path: str, *more: str) -> str:
     """Whether a call that takes a folder and a path in it succeeds."""
     wat.use("at")
@@ -187,6 +205,26 @@ def descriptors(wat: Wat, params: Mapping[str, Any]) -> str:
         + " (br_if $more (i32.lt_u (local.get $i) (i32.const 1024))))"
         + wat.say("]")
     )
+
+
+def stay(wat: Wat, params: Mapping[str, Any]) -> str:
+    wat.use("open", "out", "sleep")
+    mine = "/tmp/of-a-neighbour"  # noqa: S108  as a module calls the folder that is its own
+
+    def written(path: str, text: str) -> str:
+        opened = f"(call $open {wat.text(path)} (i32.const {_CREATE}) (i64.const {WRITE}))"
+        return f"(call $out {opened} {wat.text(text)})"
+
+    texts = written(mine, params["secret"]) + written(f"{params['folder']}/where", mine)
+    return f"{texts} (call $sleep (i64.const {int(params['seconds'] * 1_000_000_000)}))"
+
+
+def files_of_others(wat: Wat, params: Mapping[str, Any]) -> str:
+    attempts = {"read": wat.opens(params["file"]), "write": wat.opens(params["file"], rights=WRITE)}
+    attempts["granted"] = wat.opens(params["granted"], flags=_FOLDER)
+    for pid in params["pids"]:
+        attempts["by_its_root"] = wat.opens(f"/proc/{pid}/root{params['file']}")
+    return wat.tries(attempts)
 
 
 def devices(wat: Wat, params: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from metier.model.guarantee import Guarantee
 from metier.sandbox.protocol import Sandbox
+from metier.testing.sandbox_kit.granted_names import Names
 from metier.testing.sandbox_kit.guest import Guest
 
 
@@ -49,8 +50,12 @@ class Backend(Struct, frozen=True, kw_only=True):
     """Guarantees its jobs do not ask for in this pass."""
     always_new: bool = False
     """Whether each run is to be the first of its kind, for backends that keep things warm."""
+    own_files: tuple[str, ...] = ()
+    """What it brings along for itself: files and folders that every run may see."""
     small_files: int = 40
     """How many times two thousand small files are certainly more than it lets a run make. Under torture it is a
     million files, whatever stands here."""
+    names: Names | None = None
+    """What its egress is opened with to look names up and dial, where it promises a network by grant."""
     elsewhere: str = ""
     """`file.py:function` that gives this same value in another process."""

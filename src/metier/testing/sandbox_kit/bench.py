@@ -3,6 +3,7 @@
 # ruff: noqa: ASYNC110
 # What happens outside tells nobody, so it is looked at again and again.
 
+import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,7 @@ from metier.testing.sandbox_kit.backend import Backend
 from metier.testing.sandbox_kit.guest import Bare, Guest, Prepared
 from metier.testing.sandbox_kit.probes_python import NativeGuest
 
+_LOG: Final = logging.getLogger("metier.testing")
 TORTURE: Final = bool(os.environ.get("METIER_TORTURE"))
 """Whether to try as often as a night allows, not as often as a few minutes do."""
 FLAT_BYTES: Final = 50 << 20
@@ -71,6 +73,7 @@ class Bench:
         """What was seen to happen where nothing prevents it."""
         self._folder = folder
         self._number = 0
+        self._starts = False
 
     # What a behaviour needs
 
@@ -105,6 +108,10 @@ class Bench:
         """The control: what is forbidden does happen where nothing prevents it. Else to try it shows nothing."""
         self.need("control", holds, seen)
         self.controls.append(_shown(seen))
+
+    def note(self, what: str) -> None:
+        """Say that this machine gives no chance to try something; what is tried in its place is another matter."""
+        _LOG.warning("%s: %s", self.backend.name, what)
 
     # Runs
 
@@ -205,14 +212,23 @@ class Bench:
         """Whether the language has no such act. Then it was tried, and refused inside."""
         if act not in self.guest.absent:
             return False
-        report = await self.run(act, params)
-        refused = (
-            self.said(report).get("did") == []
-            if report.ending == "returned"
-            else report.ending in ("raised", "not_started")
-        )
-        self.expect("absent", refused, report)
+        for way in self.guest.ways.get(act, ({},)):
+            report = await self.run(act, {**(params or {}), **way})
+            refused = (
+                self.said(report).get("did") == []
+                if report.ending == "returned"
+                else report.ending in ("raised", "not_started")
+            )
+            self.expect("absent", refused, report)
+            await self._others_start(report)
         return True
+
+    async def _others_start(self, report: Report) -> None:
+        """What was not started was refused for what it is only where anything else is started."""
+        if report.ending == "not_started" and not self._starts:
+            self._starts = True
+            echo = await self.run("echo")
+            self.expect("nothing starts", echo.ending == "returned", echo)
 
     async def attack(
         self, act: str, inside: Mapping[str, Any], outside: Mapping[str, Any], **more: Any
@@ -227,8 +243,16 @@ class Bench:
         self.prove(bool(certain) and certain <= set(did), f"of {sorted(certain)} {did} succeeded outside")
 
     async def attack_inside(self, act: str, params: Mapping[str, Any], **more: Any) -> Report:
+        first, *others = self.guest.ways.get(act, ({},))
+        report = await self._attacked(act, {**params, **first}, **more)
+        for way in others:
+            report = await self._attacked(act, {**params, **way}, **more)
+        return report
+
+    async def _attacked(self, act: str, params: Mapping[str, Any], **more: Any) -> Report:
         report = await self.run(act, params, **more)
         if act in self.guest.absent and report.ending in ("raised", "not_started"):
+            await self._others_start(report)
             return report
         did = self.said(report).get("did")
         self.expect(f"{act} inside", did is not None, report)

@@ -1,25 +1,22 @@
-"""Behaviours 35 to 46: environment, working directory, files."""
+"""Behaviours 35 to 44: environment, working directory, files."""
 
-# ruff: noqa: ASYNC230, ASYNC240
+# ruff: noqa: ASYNC240
 # Files of a test, quick to look at.
 
 import os
 import shutil
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
-import anyio
-import anyio.to_thread
+from msgspec.structs import replace
 
 from metier.model.job import Place
-from metier.sandbox.deno_where import find_engine
-from metier.sandbox.protocol import Missing
-from metier.testing.sandbox_kit import outside as without_walls
+from metier.testing.sandbox_kit import checks_descriptors
 from metier.testing.sandbox_kit.behaviour import behaviour
 from metier.testing.sandbox_kit.bench import Bench
 from metier.testing.sandbox_kit.checks_time import warm
-from metier.testing.sandbox_kit.probes_python import PYTHON
+from metier.testing.sandbox_kit.host_view import nothing_is_seen
 
 SECRET = "metier-kit-secret-b1946ac9"  # noqa: S105  it is meant to be found
 STANDARD = frozenset({"HOME", "PATH", "TMPDIR", "LANG", "TZ"})
@@ -32,30 +29,41 @@ def place(path: str, *, writable: bool = False) -> Place:
 
 
 @contextmanager
-def planted() -> Generator[None]:
-    """Twenty secrets in the host's own environment."""
-    names = [f"METIER_KIT_{number}_TOKEN" for number in range(20)]
-    os.environ.update(dict.fromkeys(names, SECRET))
+def planted(folder: str = "") -> Generator[None]:
+    """Twenty secrets in the host's own environment; with a folder, the standard variables hold one too."""
+    told = dict.fromkeys([f"METIER_KIT_{number}_TOKEN" for number in range(20)], SECRET)
+    if folder:
+        told |= dict.fromkeys(STANDARD, f"{folder}/{SECRET}")
+        told["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{told['PATH']}"
+        os.mkdir(told["HOME"])
+    before = {name: os.environ.get(name) for name in told}
+    os.environ.update(told)
     try:
         yield
     finally:
-        for name in names:
-            del os.environ[name]
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 async def the_environment_is_empty_but_for_what_was_granted(bench: Bench) -> None:
-    with planted():
+    with planted(bench.folder("planted")):
         asked: dict[str, Any] = {"secret": SECRET, "pid": os.getpid()}
         asked["names"] = [*os.environ, "GRANTED", "OTHER", "LD_PRELOAD"]
         control = await bench.control("environment", asked, environment=dict(os.environ))
-        planted_there = [value for value in control["variables"].values() if value == SECRET]
-        bench.prove(len(planted_there) == 20, control)
+        planted_there = {name for name, value in control["variables"].items() if SECRET in value}
+        bench.prove(len(planted_there) == 20 + len(STANDARD) and planted_there >= STANDARD, control)
         for granted in ({}, {"GRANTED": "yes", "OTHER": "äöü = 1"}):
             said = await bench.value("environment", asked, environment=granted)
             variables = said["variables"]
             own = {name: value for name, value in variables.items() if name not in STANDARD}
             bench.expect("variables", own == granted, variables)
-            bench.expect("secrets", SECRET not in str(variables) and said["seen"] == [], said["seen"])
+            bench.expect("secrets", SECRET not in str(variables) and said["seen"] == [], said)
+            # Where there is a home at all it is the run's own: the folder that is emptied after it.
+            home, temporary = variables.get("HOME"), variables.get("TMPDIR")
+            bench.expect("home", home == temporary and (home is None or said["home"]), said)
 
 
 async def the_working_directory_is_the_granted_one(bench: Bench) -> None:
@@ -125,6 +133,7 @@ async def no_host_file_can_be_read_or_listed(bench: Bench) -> None:
         told = await bench.control("exists", {"file": outside["file"]})
         bench.prove(bool(told["did"]), told)
         await bench.attack("read_outside", asked, outside)
+        await nothing_is_seen(bench, os.path.dirname(file))
     left = sorted(os.listdir(os.path.dirname(file)))
     bench.expect("unchanged", left == ["data.json", "movable", "removable", "secret.py"], left)
     missing = {"file": os.path.join(os.path.dirname(file), "nothing")}
@@ -176,6 +185,29 @@ async def a_read_only_grant_refuses_every_change(bench: Bench) -> None:
     names = sorted(os.listdir(granted)) + sorted(os.listdir(os.path.join(granted, "hooks")))
     bench.expect("nothing_made", names == ["SKILL.md", "hooks", "pre-commit"], names)
     bench.expect("no_link", "linked" not in os.listdir(writable), os.listdir(writable))
+    for own in ("bundle", "packages"):
+        await _own_files_stay(bench, own)
+
+
+async def _own_files_stay(bench: Bench, own: str) -> None:
+    """A skill's own folder is granted to nobody, and every run of it has it: as little is changed there."""
+    folder, bundle = bench.folder("own"), bench.folder("bundle")
+    more: dict[str, Any] = {"packages": (folder,)} if own == "packages" else {}
+    bundle = bundle if more else folder
+    files = [bench.file(folder, "SKILL.md", "as it was")]
+    os.mkdir(os.path.join(folder, "hooks"))
+    files.append(bench.file(os.path.join(folder, "hooks"), "pre-commit", "as it was"))
+    for each in files:
+        prepared = bench.guest.prepare("change", {"file": each, "writable": ""}, bundle, at_load=True)
+        names, before = _names(folder), _state(each)
+        report = await bench.sandbox.run(bench.job(replace(prepared, bundle=bundle), **more))
+        bench.need("change runs", report.ending == "returned", report)
+        bench.expect(f"own_{own}", os.path.exists(each) and _state(each) == before, each)
+        bench.expect(f"own_{own}", _names(folder) == names, _names(folder))
+
+
+def _names(folder: str) -> list[str]:
+    return sorted(os.path.join(top, name) for top, _, files in os.walk(folder) for name in files)
 
 
 async def metadata_outside_the_grant_cannot_be_changed(bench: Bench) -> None:
@@ -219,35 +251,6 @@ async def no_mount_point_lies_under_a_writable_folder(bench: Bench) -> None:
     bench.expect("outer", not os.path.exists(f"{work}/made"), report)
 
 
-async def only_the_standard_descriptors_are_open(bench: Bench) -> None:
-    import socket
-
-    with ExitStack() as planted_here, socket.socket(socket.AF_UNIX) as listening:
-        opened = planted_here.enter_context(open(bench.file(bench.folder("state"), "database", SECRET)))
-        pipe = os.pipe()
-        for each in (listening.fileno(), opened.fileno(), *pipe):
-            os.set_inheritable(each, True)
-        inherited = await anyio.to_thread.run_sync(_inherits, opened.fileno())
-        try:
-            bench.prove(inherited, f"a bare child has descriptor {opened.fileno()}: {inherited}")
-            if await bench.absent("descriptors"):
-                return
-            said = await bench.value("descriptors")
-            again = await bench.value("descriptors")
-        finally:
-            for each in pipe:
-                os.close(each)
-    allowed = {0, 1, 2, 3} if bench.guest.bridged else {0, 1, 2}
-    for each in (said, again):
-        bench.expect("standard", set(each) <= allowed, each)
-
-
-def _inherits(number: int) -> bool:
-    """Whether a program that is simply started has this descriptor of ours."""
-    look = f"test -e /proc/self/fd/{number}"
-    return os.waitpid(os.posix_spawn("/bin/sh", ["sh", "-c", look], {}), 0)[1] == 0
-
-
 async def proc_sys_and_dev_are_minimal(bench: Bench) -> None:
     asked: dict[str, Any] = {"pid": os.getpid(), "disk": _disk()}
     await bench.attack_outside("devices", asked)
@@ -262,63 +265,6 @@ def _disk() -> str:
     return found[0] if found and found[0].startswith("/dev/") else "/dev/sda"
 
 
-async def runtime_files_shipped_by_a_skill_are_ignored(bench: Bench) -> None:
-    bundle = bench.folder("shipped")
-    # No runner has any use for the last one, so it is not loaded already.
-    for name in (
-        *("sitecustomize.py", "usercustomize.py", "planted.py", "json.py", "textwrap.py"),
-        "colorsys.py",
-    ):
-        bench.file(bundle, name, f"PLANTED = True\nraise SystemError({SECRET!r})\n")
-    bench.file(bundle, "planted.pth", "import planted\n")
-    for name in ("deno.json", ".npmrc", "import_map.json", "deno.lock", "package.json", "pyvenv.cfg"):
-        bench.file(bundle, name, '{"imports": {"planted": "./planted.mjs"}, "home": "/nowhere"}')
-    bench.file(bundle, "planted.mjs", f"console.error({SECRET!r});\n")
-    os.mkdir(os.path.join(bundle, "bin"))
-    await _taken(bench, bundle)
-    if await bench.absent("shipped"):
-        return
-    prepared = bench.guest.prepare("shipped", {}, bundle, at_load=True)
-    report = await bench.sandbox.run(bench.job(prepared, places=(place(bundle),), cwd=bundle))
-    said = bench.guest.said(report)
-    bench.expect("ran", report.ending == "returned", report)
-    bench.expect("ignored", said == {"json": False, "customized": [], "path": []}, said)
-
-
-async def _taken(bench: Bench, bundle: str) -> None:
-    """Started as anybody would start it, an interpreter or an engine does take what lies there."""
-    line, own = [PYTHON, "-B", "-c", "import colorsys"], dict[str, str]()
-    if bench.guest.name == "javascript":
-        engine = find_engine()
-        path = "" if isinstance(engine, Missing) else engine.path
-        bench.need("engine", bool(path), engine)
-        bench.file(bundle, "taken.mjs", "await import('planted');\n")
-        # The lock file that is shipped is none, and an engine that looks at it goes no further.
-        line = [path, "run", "--allow-all", "--quiet", "--no-lock", "taken.mjs"]
-        own = {"DENO_DIR": bench.folder("engine"), "DENO_NO_UPDATE_CHECK": "1"}
-    control = await without_walls.outside(line, cwd=bundle, seconds=10, environment=own)
-    bench.prove(SECRET.encode() in control.stderr, control)
-
-
-async def nothing_is_kept_between_two_calls(bench: Bench) -> None:
-    shared = bench.folder("shared")
-    leave: dict[str, Any] = {"leave": True, "work": False, "own": True}
-    control = [await bench.control("look_for_mark", leave, cwd=shared) for _ in range(2)]
-    bench.prove(control[0]["files"] == [] and bool(control[1]["files"]), control)
-    work = bench.folder("work")
-    places = (place(work, writable=True),)
-    first = await bench.value("look_for_mark", {"leave": True, "work": True}, places=places, cwd=work)
-    files = "here" not in bench.guest.absent
-    if files:
-        await bench.value("here", {"name": "granted"}, places=places, cwd=work)
-    second = await bench.value("look_for_mark", {"leave": True, "work": True}, places=places, cwd=work)
-    clean: dict[str, Any] = {"files": [], "module": False, "name": False, "variable": False}
-    for said in (first, second):
-        bench.expect("clean", {name: said[name] for name in clean} == clean, said)
-    bench.expect("random", not set(first["random"]) & set(second["random"]), [first, second])
-    bench.expect("granted", os.listdir(work) == (["granted"] if files else []), os.listdir(work))
-
-
 BEHAVIOURS = (
     behaviour(35, the_environment_is_empty_but_for_what_was_granted, "JS-04 WASM-15", "contents"),
     behaviour(36, the_working_directory_is_the_granted_one, "LNX-16"),
@@ -328,8 +274,6 @@ BEHAVIOURS = (
     behaviour(40, a_read_only_grant_refuses_every_change, "WASM-03 LNX-13", "contents metadata"),
     behaviour(41, metadata_outside_the_grant_cannot_be_changed, "LNX-13", "metadata"),
     behaviour(42, no_mount_point_lies_under_a_writable_folder, "LNX-01", "contents"),
-    behaviour(43, only_the_standard_descriptors_are_open, "LNX-06", "contents"),
+    *checks_descriptors.BEHAVIOURS,
     behaviour(44, proc_sys_and_dev_are_minimal, "LNX-10", "no_privilege"),
-    behaviour(45, runtime_files_shipped_by_a_skill_are_ignored, "JS-17 PY-03 PY-04", "fresh_state"),
-    behaviour(46, nothing_is_kept_between_two_calls, "JS-03 WASM-15", "fresh_state"),
 )

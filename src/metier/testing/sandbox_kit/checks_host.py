@@ -19,7 +19,8 @@ from metier.testing.sandbox_kit import leftovers
 from metier.testing.sandbox_kit.behaviour import behaviour
 from metier.testing.sandbox_kit.bench import Bench
 from metier.testing.sandbox_kit.checks_files import SECRET
-from metier.testing.sandbox_kit.checks_walls import CALLS, QUIET, neighbours
+from metier.testing.sandbox_kit.checks_walls import CALLS, OUTSIDE
+from metier.testing.sandbox_kit.neighbours import neighbours
 
 
 @final
@@ -173,7 +174,7 @@ async def _raised(bench: Bench) -> None:
 
 
 async def a_violation_is_reported_and_an_ordinary_error_is_not(bench: Bench) -> None:
-    await bench.attack_outside("system_calls", {"calls": CALLS | QUIET})
+    await bench.attack_outside("system_calls", {"calls": OUTSIDE})
     await _ordinary(bench)
     if not await bench.absent("system_calls", {"calls": {}}):
         for name in ("unshare", "mount", "bpf"):

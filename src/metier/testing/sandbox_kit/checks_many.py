@@ -14,6 +14,7 @@ from metier.model.ports import NotAnswered
 from metier.testing.sandbox_kit import leftovers
 from metier.testing.sandbox_kit.behaviour import behaviour
 from metier.testing.sandbox_kit.bench import FLAT_BYTES, Bench
+from metier.testing.sandbox_kit.checks_broken import a_broken_guest_is_never_used_again
 from metier.testing.sandbox_kit.checks_host import Noting
 from metier.testing.sandbox_kit.checks_kill import fewer, warmed_look
 from metier.testing.sandbox_kit.checks_time import GRACE
@@ -144,21 +145,6 @@ async def _few_descriptors(most: int) -> leftovers.Seen:
     while len((new := leftovers.look()).descriptors) > most and time.monotonic() < give_up:  # noqa: ASYNC110
         await anyio.sleep(0.02)
     return new
-
-
-async def a_broken_guest_is_never_used_again(bench: Bench) -> None:
-    shared = bench.folder("shared")
-    crashed = await bench.bare("break_itself", {"crash": True}, cwd=shared)
-    control = await bench.control("look_for_mark", {"leave": False, "own": True}, cwd=shared)
-    bench.prove(crashed.exit_code != 0 and bool(control["files"]), control)
-    before = await warmed_look(bench)
-    breaking: list[tuple[dict[str, Any], float]] = [({"crash": False}, 0.4), ({"crash": True}, 10.0)]
-    for params, timeout in breaking:
-        report = await bench.run("break_itself", params, timeout=timeout)
-        bench.expect("broken", report.ending != "returned", report)
-        said = await bench.value("look_for_mark", {"leave": False})
-        bench.expect("fresh", said["files"] == [] and not said["module"], said)
-    await fewer(bench, before, "survivors")
 
 
 async def usage_is_reported_for_every_ending(bench: Bench) -> None:

@@ -11,6 +11,7 @@ from metier.model.job import Report
 from metier.testing.sandbox_kit import leftovers
 from metier.testing.sandbox_kit.behaviour import behaviour
 from metier.testing.sandbox_kit.bench import Bench
+from metier.testing.sandbox_kit.checks_host import Noting
 from metier.testing.sandbox_kit.checks_size import flat, stopped_for_memory
 from metier.testing.sandbox_kit.checks_time import warm
 
@@ -70,6 +71,13 @@ async def stdin_is_closed(bench: Bench) -> None:
     said = bench.guest.said(report)
     refused = said["read"] == 0 if report.ending == "returned" else report.ending == "raised"
     bench.expect("nothing", refused, report)
+    if await bench.absent("read_frames"):
+        return
+    for by in ("library", "descriptor"):
+        host = Noting("a word that nobody else says")
+        report = await bench.run("read_frames", {"word": host.name, "by": by}, host=host, timeout=2.0)
+        bench.need("asked", bool(host.asked), report)
+        bench.expect(f"frames_by_{by}", bench.said(report).get("did") == [], report)
 
 
 async def utf8_survives_and_bad_bytes_do_not_crash(bench: Bench) -> None:

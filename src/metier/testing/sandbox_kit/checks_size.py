@@ -14,6 +14,11 @@ from metier.testing.sandbox_kit.bench import FLAT_BYTES, Bench
 from metier.testing.sandbox_kit.checks_kill import fewer
 
 MEMORY_MB = 96
+ELSEWHERE = (
+    *("/", "/dev", "/dev/mqueue", "/dev/shm", "/etc", "/home", "/opt", "/proc", "/root", "/run", "/run/lock"),  # noqa: S108
+    *("/srv", "/sys", "/tmp", "/usr", "/usr/local", "/var", "/var/lib", "/var/tmp"),  # noqa: S108
+)
+"""Folders that some machine lets everybody write in, or root."""
 OWN = 8
 """Room a backend may add to a limit for processes of its own."""
 
@@ -111,8 +116,23 @@ async def filling_the_disk_stays_inside(bench: Bench) -> None:
             full = report.ending == "returned" and bench.said(report).get("made") == most
             bench.expect(f"{name}_{kind}", not full and report.ending != "timed_out", report)
             await anyio.to_thread.run_sync(_clear, work)
+    await _nowhere_else(bench, work)
     state = os.statvfs(work)
     bench.need("host_disk", state.f_bavail * state.f_frsize > 1 << 30, "the disk of the host is nearly full")
+
+
+async def _nowhere_else(bench: Bench, work: str) -> None:
+    """What is bounded is what may be written: a file can be made in no other folder."""
+    control = bench.folder("control")
+    asked: dict[str, Any] = {"folders": [control], "top": False, "own": []}
+    did = (await bench.control("make_files", asked))["did"]
+    bench.prove(did == [control], did)
+    above = [os.path.dirname(work)]
+    while above[-1] != "/":
+        above.append(os.path.dirname(above[-1]))
+    asked = {"folders": [*above, *ELSEWHERE], "top": True, "own": [work]}
+    said = await bench.value("make_files", asked, places=(Place(path=work, writable=True),))
+    bench.expect("elsewhere", said["did"] == [], said["did"])
 
 
 def _clear(folder: str) -> None:
@@ -142,8 +162,11 @@ async def deep_recursion_ends_the_job_and_not_the_host(bench: Bench) -> None:
 async def a_crash_leaves_no_core_file(bench: Bench) -> None:
     work = bench.folder("work")
     crash: dict[str, Any] = {"signal": int(signal.SIGABRT)}
-    control = await bench.bare("crash", crash, cwd=bench.folder("control"))
+    outside = bench.folder("control")
+    control = await bench.bare("crash", crash, cwd=outside)
     bench.prove(control.exit_code == -signal.SIGABRT, control)
+    if not os.listdir(outside):
+        bench.note("this machine leaves no core file beside a program, so only the limit on them can be seen")
     if await bench.absent("crash", crash):
         return
     places = (Place(path=work, writable=True),)
@@ -153,6 +176,9 @@ async def a_crash_leaves_no_core_file(bench: Bench) -> None:
         report = await bench.run("crash", {"signal": int(number)}, places=places, cwd=work)
         bench.expect("crashed", report.signal == number, report)
         bench.expect("no_core", os.listdir(work) == [], os.listdir(work))
+    if machine_code:
+        room = await bench.value("core_limit")
+        bench.expect("no_room", room == [0, 0], room)
 
 
 _EXACT = Guarantee.MEMORY_EXACT.value

@@ -27,7 +27,13 @@ _NO_NAMESPACES: Final = (
 )
 
 BUBBLEWRAP_NATIVE: Final[tuple[Gap, ...]] = ()
-BUBBLEWRAP_PYTHON: Final[tuple[Gap, ...]] = ()
+_OWN_WIRE: Final = Gap(
+    behaviour=29,
+    what=frozenset({"frames_by_descriptor"}),
+    reason="code and the library that asks for it are one process, so it can read the answers to its own questions "
+    "as they come in; nothing else ever comes in there",
+)
+BUBBLEWRAP_PYTHON: Final = (_OWN_WIRE,)
 BUBBLEWRAP_STRAIGHT: Final = (
     Gap(
         behaviour=14,
@@ -48,9 +54,10 @@ BUBBLEWRAP_STRAIGHT: Final = (
     ),
 )
 LANDLOCK_NATIVE: Final = _NO_NAMESPACES
-LANDLOCK_PYTHON: Final = _NO_NAMESPACES
-BUBBLEWRAP_DENO: Final[tuple[Gap, ...]] = ()
+LANDLOCK_PYTHON: Final = (*_NO_NAMESPACES, _OWN_WIRE)
+BUBBLEWRAP_DENO: Final = (_OWN_WIRE,)
 LANDLOCK_DENO: Final = (
+    _OWN_WIRE,
     Gap(
         behaviour=38,
         what=frozenset(),
@@ -76,6 +83,15 @@ WASM: Final = (
         reason="a module has no sockets; what it wants from the network it asks of the host",
         guarantee=Guarantee.NETWORK_BY_GRANT,
     ),
+)
+
+_UNSHOWN: Final = (
+    "the engine does not show the memory of a component, so a refusal is told as what the code made of it"
+)
+WASM_COMPONENTS: Final = (
+    *WASM,
+    Gap(behaviour=31, what=frozenset({"apart"}), reason=_UNSHOWN),
+    Gap(behaviour=60, what=frozenset({"killed_memory"}), reason=_UNSHOWN),
 )
 
 _NO_CODE: Final = "no code of a skill runs: our own process sends one request, and"

@@ -49,6 +49,11 @@ class Guest(Protocol):
         ...
 
     @property
+    def ways(self) -> Mapping[str, tuple[Mapping[str, Any], ...]]:
+        """By such an act: what to add to its parameters, in turn, where there is more than one way to try it."""
+        ...
+
+    @property
     def certain(self) -> Mapping[str, tuple[str, ...]]:
         """By act: the attempts that succeed outside on every machine, and so prove that it can be done."""
         ...

@@ -16,10 +16,12 @@ from collections.abc import Sequence
 from typing import Final
 
 import anyio
+from msgspec.structs import replace
 
 from metier.model.guarantee import Guarantee
 from metier.testing.sandbox_kit import (
     checks_files,
+    checks_fresh,
     checks_host,
     checks_kill,
     checks_many,
@@ -42,6 +44,7 @@ BEHAVIOURS: Final[tuple[Behaviour, ...]] = (
     *checks_kill.BEHAVIOURS,
     *checks_output.BEHAVIOURS,
     *checks_files.BEHAVIOURS,
+    *checks_fresh.BEHAVIOURS,
     *checks_walls.BEHAVIOURS,
     *checks_host.BEHAVIOURS,
     *checks_many.BEHAVIOURS,
@@ -49,6 +52,8 @@ BEHAVIOURS: Final[tuple[Behaviour, ...]] = (
 NUMBERED: Final = {each.number: each for each in BEHAVIOURS}
 FRAME: Final = frozenset({"left behind", "ping", "could not be tried"})
 """What is looked at for every behaviour, and can never be a gap."""
+_AWAKE: Final[set[str]] = set()
+"""Backends that have run here before."""
 _PROVEN: Final = frozenset[Guarantee]().union(*(each.guarantees for each in BEHAVIOURS))
 
 
@@ -59,8 +64,8 @@ async def verify(behaviour: Behaviour, backend: Backend, folder: str) -> None:
     told, temporary = tempfile.tempdir, tempfile.mkdtemp(prefix="metier-kit-")
     os.chmod(temporary, 0o755)  # noqa: S103  a sandbox may run as a user of its own
     tempfile.tempdir = temporary
-    before = leftovers.look()
     try:
+        before = await _begun(backend, inner)
         broken, longest = await _tried(behaviour, backend, inner)
         gc.collect()  # what a library lets go of when its objects go is not left behind
         left = [*await settled(before), *(f"temporary file: {name}" for name in os.listdir(temporary))]
@@ -72,6 +77,26 @@ async def verify(behaviour: Behaviour, backend: Backend, folder: str) -> None:
     if longest > LATE_SECONDS:
         broken.append(Broken(what="ping", seen=f"the host did not answer for {longest:.1f} s"))
     _judge(behaviour, backend, broken)
+
+
+async def _begun(backend: Backend, folder: str) -> leftovers.Seen:
+    """What there is before a behaviour is tried.
+
+    An engine that lives in our own process starts with its first run what it needs for as long as the program lasts, so
+    there is one first. Of that run itself nothing is left but what such an engine holds open.
+    """
+    before = leftovers.look()
+    if backend.guest.has_processes or backend.name in _AWAKE:
+        return before
+    _AWAKE.add(backend.name)
+    state = os.path.join(folder, "first")
+    os.mkdir(state)
+    opened = backend.open(state)
+    try:
+        await Bench(opened.sandbox, backend, state).run("echo")
+    finally:
+        await opened.aclose()
+    return replace(before, descriptors=leftovers.look().descriptors)
 
 
 async def _tried(behaviour: Behaviour, backend: Backend, folder: str) -> tuple[list[Broken], float]:

@@ -75,6 +75,35 @@ def below(pid: int) -> dict[int, str]:
     }
 
 
+def serving(path: str) -> dict[int, str]:
+    """Whoever below us has this file open, and everybody between them and us, and when each began."""
+    table = _table()
+    found: dict[int, str] = {}
+    for pid in holders(path):
+        above = table.get(pid)
+        while above is not None and above.pid != os.getpid():
+            found[above.pid] = above.started
+            above = table.get(above.parent)
+    return found
+
+
+def holders(path: str) -> list[int]:
+    """Whoever below us has this file open."""
+    meant = os.stat(path)
+    return [pid for pid in below(os.getpid()) if _holds(pid, meant)]
+
+
+def _holds(pid: int, meant: os.stat_result) -> bool:
+    try:
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            found = os.stat(f"/proc/{pid}/fd/{name}")
+            if (found.st_dev, found.st_ino) == (meant.st_dev, meant.st_ino):
+                return True
+    except OSError:
+        pass  # it ended, or hides; whoever is meant does neither
+    return False
+
+
 def alive(processes: Mapping[int, str]) -> list[int]:
     """Which of these are still there."""
     table = _table()

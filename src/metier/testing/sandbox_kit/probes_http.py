@@ -23,7 +23,7 @@ ORIGIN: Final = "http://kit.example"
 SLOW_ORIGIN: Final = "http://slow.example"
 """A name that takes longer to look up than any test waits."""
 _NO_CODE: Final = "a request is our own: no code of a skill runs, and code is not taken"
-_SERVED: Final = frozenset({*acts_http.ACTS, "network"})
+_SERVED: Final = frozenset({*acts_http.ACTS, "network", "by_grant"})
 
 
 @final
@@ -37,7 +37,11 @@ class HttpGuest:
     leaves_uncaught: Final = frozenset[str]()
     leaves_silent: Final = frozenset({"raised"})
     odd_as: Final[tuple[type, ...]] = (str, dict)
-    certain: Final[Mapping[str, tuple[str, ...]]] = {"network": ("tcp",)}
+    ways: Final[Mapping[str, tuple[Mapping[str, Any], ...]]] = {}
+    certain: Final[Mapping[str, tuple[str, ...]]] = {
+        "network": ("tcp",),
+        "by_grant": ("plain", "other", "other_port", "redirected"),
+    }
 
     def __init__(self, port: Callable[[], int]) -> None:
         """`port` tells where on loopback the server listens now."""
@@ -55,6 +59,9 @@ class HttpGuest:
         if act == "network":
             url = f"http://127.0.0.1:{params['tcp']}/"
             return Prepared(entry=HttpRequest(method="GET", url=url), arguments=dict(params))
+        if act == "by_grant":
+            (url,) = params["ways"].values()
+            return Prepared(entry=HttpRequest(method="GET", url=url))
         body = {name: f"{{{{{name}}}}}" for name in params if _is_place(name)}
         fixed = {name: value for name, value in params.items() if not _is_place(name)}
         origin = SLOW_ORIGIN if at_load else ORIGIN
@@ -89,6 +96,8 @@ class HttpGuest:
         stdin: bytes = b"",
     ) -> Bare:
         """As a client without any bound: it takes whatever comes, for as long as it comes, and keeps cookies where it is."""
+        if act == "by_grant":
+            return await _through_a_proxy(params["ways"], environment["http_proxy"])
         network = act == "network"
         body = b"" if network else msgspec.json.encode(params)
         jar = os.path.join(cwd, "cookies")
@@ -110,6 +119,21 @@ class HttpGuest:
         code = _code(act, params) if done else None
         seconds = time.monotonic() - began
         return Bare(value=_value(act, told, size), exit_code=code, stdout=told, seconds=seconds)
+
+
+async def _through_a_proxy(ways: Mapping[str, str], proxy: str) -> Bare:
+    """As a client that is told of a proxy and follows where it is sent."""
+    (url,) = ways.values()
+    answer = b""
+    for _ in range(2):
+        async with await anyio.connect_tcp("127.0.0.1", int(proxy.rpartition(":")[2])) as stream:
+            await stream.send(f"GET {url} HTTP/1.1\r\nHost: {url.split('/')[2]}\r\n\r\n".encode())
+            answer = b"".join([piece async for piece in stream])
+        head, _, body = answer.partition(b"\r\n\r\n")
+        if b"\r\nLocation: " not in head:
+            return Bare(value=_value("by_grant", body, len(body)), exit_code=0, stdout=body)
+        url = head.partition(b"\r\nLocation: ")[2].split(b"\r\n")[0].decode()
+    return Bare(exit_code=1, stdout=answer)
 
 
 def _cookies(jar: str) -> str:

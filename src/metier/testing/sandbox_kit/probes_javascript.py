@@ -46,19 +46,23 @@ class JavaScriptGuest:
     absent: Final[Mapping[str, str]] = dict.fromkeys(
         (
             *("daemons", "deaf", "forks", "children_memory", "system_calls", "privilege", "others", "trace"),
-            *("descriptors", "ask_through_others"),
+            *("descriptors", "ask_through_others", "keep_words", "other_word", "core_limit"),
         ),
         _BEYOND,
     )
 
+    ways: Final[Mapping[str, tuple[Mapping[str, Any], ...]]] = {}
     certain: Final[Mapping[str, tuple[str, ...]]] = {
         "huge": ("two_gigabytes",),
         "read_outside": ("open", "list", "fetch", "node", "require", "passwords", "home", "write", "create"),
         "links": ("shipped_to_file", "shipped_to_folder", "made_to_file", "made_to_folder"),
         "change": ("write", "mode", "times", "rename"),
         "devices": ("other_processes", "/sys"),
-        "network": ("tcp", "listen", "node"),
+        "network": ("tcp", "listen", "node", "sees_tcp"),
+        "by_grant": ("plain", "other", "other_port", "redirected"),
         "unix_sockets": ("path_stream", "node"),
+        "set_id": ("chmod", "node"),
+        "files_of_others": ("read", "write", "granted"),
         "made_code": (
             "evaluated",
             "by_new_function",

@@ -15,6 +15,8 @@ from metier.model.job import Place, Report
 from metier.testing.sandbox_kit import (
     acts_files,
     acts_host,
+    acts_network,
+    acts_privilege,
     acts_run,
     acts_size,
     acts_walls,
@@ -42,9 +44,17 @@ CERTAIN: Final = {
     "links": ("shipped_to_file", "shipped_to_folder", "dots", "made_to_file", "made_to_folder", "moved_out"),
     "change": ("write", "truncate", "mode", "times", "rename"),
     "devices": ("other_processes", "/sys"),
-    "network": ("tcp", "udp", "listen"),
+    "network": ("tcp", "udp", "listen", "sees_tcp", "sees_udp", "sees_sockets"),
+    "by_grant": ("plain", "tunnel", "other", "other_port", "other_tunnel", "redirected"),
     "unix_sockets": ("abstract_stream", "abstract_datagram", "path_stream", "path_by_a_pair"),
     "system_calls": ("unshare", "clone", "ptrace", "keyctl", "clone3"),
+    "set_id": tuple(
+        f"{how}_{who}"
+        for how in ("chmod", "fchmod", "fchmodat", "open", "openat", "openat2", "creat", "mknod")
+        for who in ("user", "group")
+    ),
+    "files_of_others": ("read", "write", "list", "beside", "granted", "by_its_folder", "by_its_descriptors"),
+    "keep_words": ("shared_memory", "semaphores", "messages", "mode", "times"),
     "made_code": (
         *("evaluated", "by_its_frames", "by_foreign_functions", "by_a_shell", "by_another_interpreter"),
         *("by_the_loader", "from_memory", "by_a_copy", "by_a_script"),
@@ -57,7 +67,7 @@ CERTAIN: Final = {
 def acts() -> dict[str, Callable[..., Any]]:
     """Every act by its name."""
     found: dict[str, Callable[..., Any]] = {}
-    for module in (acts_run, acts_size, acts_files, acts_walls, acts_host):
+    for module in (acts_run, acts_size, acts_files, acts_privilege, acts_network, acts_walls, acts_host):
         found |= {name: each for name, each in vars(module).items() if _is_act(each, module)}
     return found
 
@@ -96,6 +106,7 @@ class PythonGuest:
 
     name: Final = "python"
     absent: Final[Mapping[str, str]] = {}
+    ways: Final[Mapping[str, tuple[Mapping[str, Any], ...]]] = {}
     certain: Final[Mapping[str, tuple[str, ...]]] = CERTAIN
     bridged: Final = True
     leaves_uncaught: Final = frozenset({"out_of_memory"})
@@ -146,8 +157,10 @@ class NativeGuest:
         "ask_late": "a program has no bridge: there is no descriptor to speak on",
         "ask_badly": "a program has no bridge: there is no descriptor to speak on",
         "ask_through_others": "a program has no bridge: there is no descriptor to speak on",
+        "read_frames": "a program has no bridge: there is no descriptor to speak on",
         "forge": "a program has no bridge: there is no descriptor to speak on",
     }
+    ways: Final[Mapping[str, tuple[Mapping[str, Any], ...]]] = {}
     certain: Final[Mapping[str, tuple[str, ...]]] = CERTAIN
     bridged: Final = False
     leaves_uncaught: Final = frozenset({"out_of_memory", "exited", "signalled"})

@@ -11,13 +11,15 @@ from anyio import to_thread
 from metier.model.digest import canonical
 from metier.model.entry import WasmModule
 from metier.model.job import Report
-from metier.testing.sandbox_kit import acts_wasm
+from metier.testing.sandbox_kit import acts_wasm, wasm_imports, wat_components
 from metier.testing.sandbox_kit.guest import Bare, Prepared
 from metier.testing.sandbox_kit.outside import outside
 from metier.testing.sandbox_kit.probes_python import PYTHON
 from metier.testing.sandbox_kit.wat import Wat
 
 _NOTHING: Final = "a module has only what it imports, and there is nothing of the kind to import"
+_WAY: Final = "way"
+"""The parameter that says by which name to ask for what there is not."""
 _BARE: Final = """
 import sys
 import wasmtime
@@ -43,22 +45,45 @@ except wasmtime.ExitTrap as ended:
 
 def text_of(act: str, params: Mapping[str, Any], *, at_load: bool = False) -> str:
     """The program for an act. One that there is no such thing for asks for it all the same."""
-    if act not in acts_wasm.ACTS:
-        return f'(module (import "wasi_snapshot_preview1" "{act}" (func)) (memory (export "memory") 1) (func (export "_start")))'
     wat = Wat()
-    body = acts_wasm.ACTS[act](wat, params)
+    if act in acts_wasm.ACTS:
+        body = acts_wasm.ACTS[act](wat, params)
+    else:
+        match params.get(_WAY, 0):
+            case int(number):
+                return wasm_imports.text_for(wasm_imports.ASKED_FOR[act][number])
+            case "offered":
+                body = acts_wasm.offered_sockets(wat, params)
+            case "connect":
+                return wat_components.connects(params["tcp"])
+            case interface:
+                return wat_components.asks_for_interface(interface)
     more = acts_wasm.MORE.get(act, "")
     text = wat.module(body, more=more, locals_=acts_wasm.LOCALS, at_load=at_load)
     return text[:-1] + f"{acts_wasm.ALLOC})" if act in ("ask", "ask_badly") else text
 
 
+def _ways(act: str) -> tuple[Mapping[str, Any], ...]:
+    """Every name there is for an act, and of the network what is offered to modules and to components."""
+    ways: list[int | str] = list(range(len(wasm_imports.ASKED_FOR[act])))
+    if wasm_imports.ASKED_FOR[act] is wasm_imports.ASKED_FOR["network"]:
+        ways += ["offered", "wasi:http/outgoing-handler@0.2.0"]
+    if act == "network":
+        ways.append("connect")
+    return tuple({_WAY: each} for each in ways)
+
+
 @final
 class WasmGuest:
-    """Modules of WASI preview 1."""
+    """Modules of WASI preview 1; with `components` every act that can be one is a component."""
+
+    def __init__(self, *, components: bool = False) -> None:
+        self._components = components
+        # What a component holds is not shown, so how it takes a refusal is all that can be told.
+        self.leaves_uncaught: Final = frozenset({"out_of_memory", *(("raised",) if components else ())})
 
     name: Final = "wasm"
     bridged: Final = True
-    leaves_uncaught: Final = frozenset({"out_of_memory"})
     leaves_silent: Final = frozenset({"no_result"})
     odd_as: Final[tuple[type, ...]] = ()
     has_processes: Final = False
@@ -86,22 +111,34 @@ class WasmGuest:
                 "terminal",
                 "made_code",
                 "forge",
+                "set_id",
+                "other_word",
+                "by_grant",
+                "read_frames",
+                "core_limit",
                 "shipped",
+                "keep_words",
             ),
         ),
         _NOTHING,
     )
+    ways: Final[Mapping[str, tuple[Mapping[str, Any], ...]]] = {act: _ways(act) for act in absent}
     certain: Final[Mapping[str, tuple[str, ...]]] = {
         "huge": ("four_gigabytes",),
         "read_outside": ("open", "list", "passwords", "write", "create"),
         "links": ("dots", "made_relative"),
         "change": ("write", "rename"),
         "devices": ("other_processes", "/sys"),
+        "files_of_others": ("read", "write", "granted"),
     }
 
     def prepare(self, act: str, params: Mapping[str, Any], folder: str, *, at_load: bool = False) -> Prepared:
-        name = _compiled(act, params, folder, at_load=at_load)
-        return Prepared(entry=WasmModule(path=name), arguments=dict(params), bundle=folder)
+        text = text_of(act, params, at_load=at_load)
+        if self._components:
+            text = wat_components.component_of(text) or text
+        function = "connect" if params.get(_WAY) == "connect" else None
+        entry = WasmModule(path=_compiled(act, params, folder, text), function=function)
+        return Prepared(entry=entry, arguments=dict(params), bundle=folder)
 
     def said(self, report: Report) -> Any:
         value: Any = report.value
@@ -123,7 +160,7 @@ class WasmGuest:
         stdin: bytes = b"",
     ) -> Bare:
         def compiled() -> str:
-            return os.path.join(cwd, _compiled(act, params, cwd))
+            return os.path.join(cwd, _compiled(act, params, cwd, text_of(act, params)))
 
         path = await to_thread.run_sync(compiled)
         around = [f"{name}={value}" for name, value in environment.items()]
@@ -132,10 +169,10 @@ class WasmGuest:
         return await outside(argv, cwd=cwd, seconds=seconds, environment=given, stdin=stdin)
 
 
-def _compiled(act: str, params: Mapping[str, Any], folder: str, *, at_load: bool = False) -> str:
+def _compiled(act: str, params: Mapping[str, Any], folder: str, text: str) -> str:
     from wasmtime import wat2wasm
 
-    data = bytes(wat2wasm(text_of(act, params, at_load=at_load)))
+    data = bytes(wat2wasm(text))
     name = f"{act}-{hashlib.sha256(data + canonical(dict(params))).hexdigest()[:12]}.wasm"
     with open(os.path.join(folder, name), "wb") as file:
         file.write(data)

@@ -61,7 +61,9 @@ def on_loopback() -> Generator[Servers]:
         tcp = servers.listen("tcp", socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0))
         udp = servers.listen("udp", socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0))
         tcp6 = servers.listen("tcp6", socket.AF_INET6, socket.SOCK_STREAM, ("::1", 0))
-        servers.params.update(tcp=tcp[1], udp=udp[1], tcp6=tcp6[1] if tcp6 else 9)
+        seen = f"metier-kit-seen-{os.getpid()}"
+        servers.listen("seen", socket.AF_UNIX, socket.SOCK_STREAM, "\0" + seen)
+        servers.params.update(tcp=tcp[1], udp=udp[1], tcp6=tcp6[1] if tcp6 else 9, socket=seen)
         yield servers
     finally:
         servers.close()

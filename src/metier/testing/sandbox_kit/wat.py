@@ -9,7 +9,8 @@ _SIGNATURES: Final = {
     "fd_read": "iiii", "fd_readdir": "iiiIi", "fd_write": "iiii", "path_create_directory": "iii",
     "path_filestat_get": "iiiii", "path_filestat_set_times": "iiiiIIi", "path_link": "iiiiiii",
     "path_open": "iiiiiIIii", "path_rename": "iiiiii", "path_symlink": "iiiii", "path_unlink_file": "iii",
-    "poll_oneoff": "iiii", "random_get": "ii",
+    "poll_oneoff": "iiii", "random_get": "ii", "sock_accept": "iii", "sock_recv": "iiiiii", "sock_send": "iiiii",
+    "sock_shutdown": "ii",
 }  # fmt: skip
 _TYPES: Final = {"i": "i32", "I": "i64"}
 READ, WRITE, ALL = 2, 64, 0x0FFFFFFF
