@@ -27,7 +27,12 @@ decision = "ask"
 because = "to be sure"
 tool = "operator.run"
 """
-TAKE_THE_TERMINAL = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+TAKE_THE_TERMINAL = """
+import fcntl, os, signal, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell that starts the tests in the background has them ignore it
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 """Without one of its own a command gets no Ctrl-C."""
 SOON = 20.0
 
