@@ -239,6 +239,8 @@ def test_a_walk_can_stop_early(path: str, log: AuditLog, act: Act, intruder: sql
         "UPDATE audit SET keys = zeroblob(32) WHERE seq = 7",
         "UPDATE audit SET keys = NULL WHERE seq = 7",
         "UPDATE audit SET keys = CAST(keys || keys AS BLOB) WHERE seq = 7",
+        "UPDATE audit SET keys = CAST(keys || zeroblob(1) AS BLOB) WHERE seq = 7",
+        "UPDATE audit SET keys = CAST(keys || zeroblob(32) AS BLOB) WHERE seq = 7",
         "UPDATE audit SET kept = CAST(replace(kept, 'arguments', 'result') AS BLOB) WHERE seq = 7",
         "UPDATE audit SET kept = NULL WHERE seq = 7",
         "UPDATE audit SET kept = NULL, keys = NULL WHERE seq = 7",

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from approval_kit import approve, ask, given
-from metier.errors import StateError
+from metier.errors import MetierError, RecordError, StateError
 from metier.model.permission import PermissionSet
 from metier.model.role import Registered
 from metier.record.audit import AuditLog, Intent, IntentDenied
@@ -19,6 +19,7 @@ from metier.record.beside import apart
 from metier.record.chain import Act
 from metier.record.database import Database
 from metier.record.disabling import all_disabled, disable
+from metier.record.erasure import erase
 from metier.record.keys import Keys
 from metier.record.level import set_level
 from metier.record.principals import add_principal, registered_in, revoke_principal
@@ -157,6 +158,62 @@ def test_aud_02_a_row_that_only_the_table_has_and_not_its_index_is_found(
     found = verify(path)
     assert (found.ok, found.first_bad) == (False, None)
     assert "'principal'" in found.problem
+
+
+def misled(path: str) -> None:
+    """Lower a key in the root page of the records: whoever walks meets all of them, whoever searches passes some by."""
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        size = other.execute("PRAGMA page_size").fetchone()[0]
+        page = other.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'audit'").fetchone()[0]
+    with open(path, "r+b") as file:
+        file.seek((page - 1) * size)
+        root = bytearray(file.read(size))
+        assert root[0] == 0x05, "an inner page of a table"
+        first, second = struct.unpack(">HH", root[12:16])
+        assert root[second + 4] > root[first + 4] + 1
+        root[second + 4] = root[first + 4] + 1
+        file.seek((page - 1) * size)
+        file.write(root)
+
+
+def test_aud_01_records_that_cannot_be_found_by_their_number_are_found_and_not_passed_over_by_erasing(
+    path: str, act: Act, on_disk: Callable[[], bytes]
+) -> None:
+    with Database.open(path) as database:
+        for _ in range(60):
+            AuditLog(database).refused(act, code="c", reasons=("r",), payloads={"arguments": "canary" * 50})
+    misled(path)
+    with closing(sqlite3.connect(path)) as other:
+        numbers = [seq for (seq,) in other.execute("SELECT seq FROM audit ORDER BY seq")]
+        found = [
+            bool(other.execute("SELECT 1 FROM audit WHERE seq = ?", (seq,)).fetchone()) for seq in numbers
+        ]
+    assert numbers == list(range(1, 61))
+    assert not all(found), "some are hidden from who asks for them"
+    assert "cannot be found by their number" in verify(path).problem
+    with Database.open(path) as database, pytest.raises(RecordError, match="not erased"):
+        erase(database, numbers, by="human:owner")
+    assert b"canary" in on_disk(), "and nobody is told that it is gone"
+
+
+def tail_of(path: str) -> object:
+    with Database.look(path) as database:
+        return AuditLog(database).tail(1)
+
+
+def test_aud_01_a_schema_that_is_no_text_any_more_is_damage_and_no_fault_of_ours(path: str, act: Act) -> None:
+    with Database.open(path) as database:
+        AuditLog(database).refused(act, code="c", reasons=("r",))
+    data = bytearray(Path(path).read_bytes())
+    data[data.index(b"CREATE TABLE revoked") + 3] ^= 0x80
+    Path(path).write_bytes(data)
+    for use in (Database.open, tail_of, verify):
+        try:
+            answer = use(path)
+        except MetierError as error:
+            answer = error
+        assert "is damaged" in str(getattr(answer, "problem", answer)), use
 
 
 def test_aud_01_rows_out_of_order_in_their_page_are_found(

@@ -112,6 +112,23 @@ def test_aud_06_a_log_that_was_removed_or_swapped_while_open_refuses(
             assert caught.value.remedy
 
 
+def test_aud_06_a_second_name_in_another_folder_is_noticed_within_a_second(
+    path: str, act: Act, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It changes nothing in the folder of the first."""
+    monkeypatch.setattr(places, "SETTLED_NS", 50_000_000)
+    with Database.open(path) as database:
+        log = AuditLog(database)
+        time.sleep(0.06)
+        log.tail(1)
+        assert folder_is_known(database)
+        os.link(path, tmp_path / "elsewhere")
+        with pytest.raises(RecordError, match="second name"):
+            for _ in range(200):
+                log.refused(act, code="c", reasons=("r",))
+                time.sleep(0.01)
+
+
 @pytest.mark.parametrize("change", [remove, swap_for_a_copy])
 def test_aud_06_the_driver_alone_would_have_written_into_the_void(
     path: str, act: Act, change: Callable[[str], None]

@@ -3,16 +3,20 @@
 import sqlite3
 from contextlib import closing
 
+import msgspec
 import pytest
 
+from approval_kit import approved_once, ask, given, wanted
 from metier.errors import RecordError, StateError
 from metier.model.role import Kind, Registered
 from metier.record import connection as connections
+from metier.record.approvals import find
 from metier.record.audit import AuditLog
 from metier.record.database import Database
 from metier.record.glance import glance
 from metier.record.principals import PrincipalLedger, add_principal, registered_in, revoke_principal
 from metier.record.schema import KNOWS_SETTING, MIGRATIONS
+from metier.record.standing import give, grants_in
 from metier.record.verify import verify
 
 OWNER = "human:uid-1000"
@@ -26,6 +30,24 @@ def add(database: Database, new: Registered) -> str:
 
 def revoke(database: Database, id: str) -> str:
     return revoke_principal(database, id, by=OWNER, owner=OWNER)
+
+
+@pytest.mark.parametrize("behind", ["agent:a", "human:owner"])
+def test_apr_21_an_id_that_is_added_again_brings_back_nothing_that_was_asked_or_granted_for_it(
+    database: Database, path: str, behind: str
+) -> None:
+    """The request and the grant are of `agent:a`, on behalf of `human:owner`."""
+    human = behind.startswith("human:")
+    assert add(database, ADA) == ""
+    waiting, approved = ask(database), approved_once(database, wanted(call_id="call_2"))
+    give(database, given())
+    again = msgspec.structs.replace(ADA if human else MAIL, id=behind)
+    assert add(database, again) == ""
+    with database.reading() as connection:
+        assert grants_in(connection) == ()
+    found = [find(database, each) for each in (waiting, approved)]
+    assert [each.state for each in found if each is not None] == ["void", "void"]
+    assert verify(path).ok
 
 
 def registered(database: Database) -> dict[str, Registered]:

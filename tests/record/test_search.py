@@ -22,7 +22,7 @@ def happened(database: Database) -> None:
     )
     intent = log.intent(act, payloads={"arguments": {"title": 'Zürich "quoted" Trip', "tool": "notes/write"}})
     assert isinstance(intent, Intent)
-    log.outcome(intent, "skill_executed", payloads={"result": "a result"})
+    log.outcome(intent, "skill_executed", payloads={"result": "a result in ZÜRICH"})
     log.refused(
         Act(principal="agent:cli", tool="notes/write_all", call_id="call-70"), code="no", reasons=("call-7",)
     )
@@ -45,6 +45,7 @@ def happened(database: Database) -> None:
         ({"text": 'Zürich "quoted"'}, [2]),
         ({"text": "a result"}, [3]),
         ({"text": "call-7"}, [2, 3, 4]),
+        ({"text": "ZÜRICH"}, [3]),
         ({"text": "nowhere"}, []),
         ({"since": 3}, [3, 4]),
         ({"since": 2, "until": 3}, [2, 3]),

@@ -184,9 +184,10 @@ def test_rel_14_payloads_of_a_table_of_their_own_are_seen_as_they_lie_and_move_t
         "UPDATE payload SET body = x'31' WHERE seq = 5 AND name = 'b'",
         "DELETE FROM payload WHERE seq = 2 AND name = 'result'",
         "INSERT INTO payload VALUES (3, 'more', zeroblob(32), x'31')",
-        "UPDATE payload SET body = 'text' WHERE seq = 6",
         "INSERT INTO erasure VALUES (1, 8)",
         "DELETE FROM erasure",
+        "UPDATE payload SET body = CAST('\"back again\"' AS BLOB) WHERE seq = 4",
+        "UPDATE payload SET key = randomblob(32) WHERE seq = 4",
     ],
 )
 def test_rel_14_what_was_tampered_with_before_an_upgrade_is_found_before_and_after_it(
@@ -197,6 +198,35 @@ def test_rel_14_what_was_tampered_with_before_an_upgrade_is_found_before_and_aft
     assert not verify(third).ok
     Database.open(third).close()
     assert not verify(third).ok
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE payload SET body = 'text' WHERE seq = 6",
+        "UPDATE payload SET key = 'text' WHERE seq = 1",
+        "UPDATE payload SET name = x'61' WHERE seq = 1",
+        "INSERT INTO payload VALUES (999, 'arguments', zeroblob(32), x'31')",
+        "INSERT INTO payload VALUES (0, 'arguments', zeroblob(32), x'31')",
+        "CREATE TRIGGER forget AFTER INSERT ON audit BEGIN DELETE FROM open_intent; END",
+        "CREATE INDEX quick ON payload (name)",
+        "ALTER TABLE audit ADD COLUMN more TEXT",
+        "CREATE TABLE notes (x)",
+    ],
+)
+def test_rel_14_an_upgrade_makes_nothing_good_and_leaves_what_is_wrong_as_it_lies(
+    third: str, change: str
+) -> None:
+    with closing(sqlite3.connect(third, isolation_level=None)) as file:
+        file.execute(change)
+        file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    before = Path(third).read_bytes()
+    assert not verify(third).ok
+    with pytest.raises(StateError, match="not as Metier made it") as caught:
+        Database.open(third)
+    assert "evidence" in caught.value.remedy
+    assert Path(third).read_bytes() == before
+    assert version(third) == 3
 
 
 def test_rel_14_a_log_from_before_the_tables_of_today_goes_on(path: str, act: Act) -> None:

@@ -67,9 +67,10 @@ def void_all(connection: "sqlite3.Connection", *, at: str, by: str) -> int:
     return len(rows)
 
 
-def void_decided_by(connection: "sqlite3.Connection", decider: str, *, at: str, by: str) -> int:
-    """End what somebody approved and nobody used yet, in the transaction of what ends his word. Gives how many there were."""
-    rows = [row for row in open_rows(connection) if row.state == "approved" and row.decided_by == decider]
+def void_of(connection: "sqlite3.Connection", id: str, *, at: str, by: str) -> int:
+    """End what was asked by or for somebody, and what he approved and nobody used yet, in the transaction of what ends his
+    part in it. Gives how many there were."""
+    rows = [row for row in open_rows(connection) if id in (row.principal, row.on_behalf_of, row.decided_by)]
     for row in rows:
         close(connection, row, "skill_rejected", "void", by=by, at=at)
     return len(rows)

@@ -47,7 +47,7 @@ def back_up(database: str, target: str, *, keys: "Keys | None" = None) -> Verifi
     """
     import sqlite3
 
-    from metier.record.connection import explain, look
+    from metier.record.connection import DRIVER_ERRORS, explain, look
     from metier.record.litter import sweep
 
     target = os.path.abspath(target)
@@ -70,7 +70,7 @@ def back_up(database: str, target: str, *, keys: "Keys | None" = None) -> Verifi
                 copy.execute("PRAGMA journal_mode=DELETE")  # one file, without any beside it
             finally:
                 copy.close()
-        except sqlite3.Error as error:
+        except DRIVER_ERRORS as error:
             raise explain(error, draft) from error
         finally:
             source.close()

@@ -78,7 +78,9 @@ class Payloads:
             ((name, digest),) = payloads.items()
             opening = b'{"%b":' % name.encode()
             body = kept[len(opening) : -1]
-            if kept[: len(opening)] == opening and kept[-1:] == b"}" and keyed_digest(keys, body) == digest:
+            whole = kept[: len(opening)] == opening and kept[-1:] == b"}"
+            # HMAC takes a key with zeros behind it for the same.
+            if whole and len(keys) == KEY_BYTES and keyed_digest(keys, body) == digest:
                 return
         self._look(record, keys, kept)
 

@@ -10,7 +10,7 @@ from typing import Final
 from metier.errors import StateError
 from metier.record.held import Held
 from metier.record.private import absolute
-from metier.record.schema import APPLICATION_ID, KNOWS_BESIDE, MIGRATIONS, NEWS, TOGETHER, VERSION
+from metier.record.schema import APPLICATION_ID, ASTRAY, KNOWS_BESIDE, MIGRATIONS, NEWS, TOGETHER, VERSION
 from metier.record.shape import compare
 
 
@@ -40,7 +40,7 @@ def connect(path: str, patience: float, *, new: bool = False) -> Held:
         require_shape(connection, path)
     except BaseException as error:
         connection.close()
-        if isinstance(error, sqlite3.Error):
+        if isinstance(error, DRIVER_ERRORS):
             raise explain(error, path) from error
         raise
     return connection
@@ -62,11 +62,11 @@ def look(path: str) -> Held:
     # A WAL database needs side files even to be read, and only a connection that may write takes them away
     # again. Where they cannot be made and no record waits in one, the file may be taken as it lies.
     modes = ("mode=ro",) if waiting else ("mode=rw", "mode=ro&immutable=1")
-    failure: sqlite3.Error | None = None
+    failure: Exception | None = None
     for mode in modes:
         try:
             return _looking(path, mode)
-        except sqlite3.Error as error:
+        except DRIVER_ERRORS as error:
             failure = error
     said = explain(failure or sqlite3.Error("no way to open it"), path)
     if waiting and getattr(failure, "sqlite_errorcode", 0) & 0xFF in (8, 10, 13, 14):
@@ -124,14 +124,34 @@ def require_shape(connection: sqlite3.Connection, path: str) -> None:
         StateError: naming the first object that should not be there, or should be.
     """
     if problem := shape_problem(connection):
-        raise StateError(
-            f"the state database {path} is not as Metier made it: {problem}",
-            remedy="Keep the file as evidence, restore a backup, or move it away to begin a new one",
-        )
+        raise _not_as_made(path, problem)
 
 
-def explain(error: sqlite3.Error, path: str) -> StateError:
+def _not_as_made(path: str, problem: str) -> StateError:
+    return StateError(
+        f"the state database {path} is not as Metier made it: {problem}",
+        remedy="Keep the file as evidence, restore a backup, or move it away to begin a new one",
+    )
+
+
+def astray(connection: sqlite3.Connection) -> str:
+    """What lies in the payloads of an older version that belongs to no record, or is none; empty when nothing does."""
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version >= KNOWS_BESIDE or connection.execute(ASTRAY).fetchone() is None:
+        return ""
+    return "there is a payload that Metier cannot have stored"
+
+
+DRIVER_ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
+"""What the driver raises. The second when what SQLite has to say quotes a damaged schema that is no text."""
+
+
+def explain(error: Exception, path: str) -> StateError:
     """What a person should be told when the driver says `error`."""
+    if isinstance(error, UnicodeDecodeError):
+        return StateError(
+            f"the state database {path} {_DAMAGED[0]} (its schema is no text)", remedy=_DAMAGED[1]
+        )
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     said, remedy = _EXPLANATIONS.get(
         code, ("refused the statement", "Look for a newer Metier, or report this")
@@ -139,6 +159,10 @@ def explain(error: sqlite3.Error, path: str) -> StateError:
     return StateError(f"the state database {path} {said} ({error})", remedy=remedy)
 
 
+_DAMAGED: Final = (
+    "is damaged",
+    "Keep the file as evidence, restore a backup, or move it away to begin a new one",
+)
 _EXPLANATIONS: Final = {  # by SQLite's primary result code
     5: ("is locked by another process", "Wait for that process or stop it, then try again"),
     6: ("is locked by this process", "Wait for the running call to end, then try again"),
@@ -147,7 +171,7 @@ _EXPLANATIONS: Final = {  # by SQLite's primary result code
         "Check the mode of the file and its folder, and whether the disk is mounted read-only",
     ),
     10: ("could not be read or written", "Check the disk and its quota; nothing was done"),
-    11: ("is damaged", "Keep the file as evidence, restore a backup, or move it away to begin a new one"),
+    11: _DAMAGED,
     13: ("has no room to grow", "Free space on the disk, then try again; nothing was done"),
     14: ("cannot be opened", "Check the mode of the file and its folder"),
     18: ("holds a value larger than any that Metier writes", "Keep the file as evidence; restore a backup"),
@@ -212,6 +236,9 @@ def _migrate(connection: sqlite3.Connection, path: str) -> None:
         # Asked again: another process may have brought it up to date while this one waited.
         version = _schema_version(connection, path)
         _require_of_its_version(connection, version, path)
+        # What is wrong with it must not be made good on the way, and must not be changed either.
+        if version and (problem := shape_problem(connection) or astray(connection)):
+            raise _not_as_made(path, problem)
         for statements in MIGRATIONS[version:]:
             for statement in statements:
                 connection.execute(statement)

@@ -29,7 +29,7 @@ def erase(database: "Database", seqs: Iterable[int], *, by: str) -> int:
     """Erase the payloads of these records, and give of how many. One whose payloads are gone already is done again silently.
 
     Raises:
-        RecordError: when the old bytes could not be driven out of the write-ahead file; doing it again will.
+        RecordError: when a record cannot be found, or the old bytes could not be driven out of the write-ahead file; doing it again will.
         StateError: when it cannot be written or recorded; groups that were done stay done.
     """
     from metier.record.chain import Act, append, now
@@ -42,12 +42,15 @@ def erase(database: "Database", seqs: Iterable[int], *, by: str) -> int:
         with database.transaction(quiet=True) as connection:
             forget_all(connection)
             for seq in group:
-                if (
-                    connection.execute(
-                        "SELECT 1 FROM audit WHERE seq = ? AND keys IS NOT NULL", (seq,)
-                    ).fetchone()
-                    is None
-                ):
+                row = connection.execute(
+                    "SELECT keys IS NOT NULL FROM audit WHERE seq = ?", (seq,)
+                ).fetchone()
+                if row is None:
+                    raise RecordError(
+                        f"record {seq} cannot be found, and its payloads are not erased",
+                        remedy="Run `metier audit verify` to see what is wrong with the log",
+                    )
+                if not row[0]:
                     continue
                 if not _is_erased(connection, seq):
                     record = append(connection, "payload_erased", Act(principal=by), at=now(), about=seq)

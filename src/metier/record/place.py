@@ -3,8 +3,9 @@
 A file that is removed or replaced while it is open can still be written: the bytes go where nobody will
 ever find them, and the writer is not told. So the name is looked up again whenever something is recorded.
 
-Nothing takes or gives a name without changing its folder, so a folder that has not changed need not be searched again. The
-times of a folder are only so exact: one that changed a moment ago is searched each time.
+Nothing takes a name away or gives it to another file without changing the folder, so a folder that has not changed need
+not be searched for each record. The times of a folder are only so exact: one that changed a moment ago is searched each time.
+A further name in another folder shows in the file alone, so each file is looked at once a second whatever the folder says.
 """
 
 import os
@@ -15,6 +16,7 @@ from metier.errors import StateError
 
 SETTLED_NS: Final = 3_000_000_000
 """Longer than the coarsest clock of a file system ticks."""
+AGAIN_SECONDS: Final = 1.0
 
 
 @final
@@ -33,6 +35,7 @@ class Place:
             self._files[path] = (status.st_dev, status.st_ino, status.st_nlink)
         self._searched: tuple[int, int, int] | None = None
         """The folder in which all of them were found, and when it had changed the last time."""
+        self._search_again = 0.0
 
     def require(self) -> None:
         """Refuse unless every file still lies there, itself and not by a link, and under no other name than before.
@@ -45,11 +48,12 @@ class Place:
         except OSError as error:
             raise _moved(self._folder, f"is no longer there ({error.strerror})") from error
         folder = (status.st_dev, status.st_ino, status.st_ctime_ns)
-        if folder == self._searched:
+        if folder == self._searched and time.monotonic() < self._search_again:
             return
         self._search()
         settled = os.name == "posix" and time.time_ns() - status.st_ctime_ns > SETTLED_NS
         self._searched = folder if settled else None
+        self._search_again = time.monotonic() + AGAIN_SECONDS
 
     def _search(self) -> None:
         for path, (device, inode, names) in self._files.items():

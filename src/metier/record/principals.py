@@ -57,9 +57,9 @@ def add_principal(database: "Database", new: Registered, *, by: str, owner: str)
     Raises:
         StateError: when it cannot be written or recorded; then nothing changed.
     """
-    from metier.record.approval_ending import void_decided_by
+    from metier.record.approval_ending import void_of
     from metier.record.chain import Act, append, now
-    from metier.record.standing import revoke_given_by
+    from metier.record.standing import revoke_of
 
     with database.transaction() as connection:
         if problem := add_problem(new, registered_in(connection), owner=owner):
@@ -77,8 +77,8 @@ def add_principal(database: "Database", new: Registered, *, by: str, owner: str)
             reasons=words,
             grant=_digest(row),
         )
-        void_decided_by(connection, new.id, at=at, by=by)
-        revoke_given_by(connection, new.id, at=at, by=by)
+        void_of(connection, new.id, at=at, by=by)
+        revoke_of(connection, new.id, at=at, by=by)
     return ""
 
 

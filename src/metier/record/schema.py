@@ -147,14 +147,21 @@ _THIRD: Final = (
 
 TOGETHER: Final = """
 SELECT seq, body, hash,
-    (SELECT iif(count(*), iif(erased, zeroblob(32 * count(*)), CAST(group_concat(key, '') AS BLOB)), NULL)
+    (SELECT iif(count(*), iif(erased AND NOT sum(key <> zeroblob(length(key))), zeroblob(32 * count(*)),
+            CAST(group_concat(key, '') AS BLOB)), NULL)
         FROM (SELECT key FROM payload WHERE payload.seq = audit.seq ORDER BY name)) AS keys,
-    (SELECT iif(count(*), iif(erased, zeroblob(sum(length(body))),
+    (SELECT iif(count(*), iif(erased AND NOT sum(body <> zeroblob(length(body))), zeroblob(sum(length(body))),
             CAST('{' || group_concat('"' || name || '":' || CAST(body AS TEXT), ',') || '}' AS BLOB)), NULL)
         FROM (SELECT name, body FROM payload WHERE payload.seq = audit.seq AND body IS NOT NULL ORDER BY name)) AS kept
 FROM (SELECT seq, body, hash, seq IN (SELECT seq FROM erasure) AS erased FROM main.audit) AS audit
 """
 """Payloads had a table of their own until the fourth step: records with what lies beside them, as they have it since."""
+
+ASTRAY: Final = """
+SELECT 1 FROM payload WHERE typeof(seq) <> 'integer' OR typeof(name) <> 'text' OR typeof(key) <> 'blob'
+    OR typeof(body) NOT IN ('blob', 'null') OR seq NOT IN (SELECT seq FROM main.audit) LIMIT 1
+"""
+"""Finds what was put into that table and would be lost on the way."""
 
 _FOURTH: Final = (
     # What lies beside a record lies in its row. A new table, filled in order, so that nothing is moved once it is written:

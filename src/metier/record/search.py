@@ -97,8 +97,10 @@ def _newest_first(connection: "sqlite3.Connection", query: Query) -> Iterator[Re
     if query.text:
         # Text is stored as JSON has it, so it is looked for as JSON has it.
         typed = query.text.encode("utf-8", "backslashreplace").decode()  # as what is no text is stored
-        text = msgspec.json.encode(typed)[1:-1].decode().lower()
-        where.append("(instr(lower(CAST(body AS TEXT)), ?) > 0 OR instr(lower(CAST(kept AS TEXT)), ?) > 0)")
+        text = msgspec.json.encode(typed)[1:-1].decode()
+        where.append(
+            "(instr(lower(CAST(body AS TEXT)), lower(?)) > 0 OR instr(lower(CAST(kept AS TEXT)), lower(?)) > 0)"
+        )
         given += [text, text]
     rows = connection.execute(
         f"SELECT body FROM audit WHERE {' AND '.join(where)} ORDER BY seq DESC",  # noqa: S608  values are bound

@@ -257,9 +257,13 @@ def revoke_all(connection: "sqlite3.Connection", *, at: str, by: str) -> int:
     return len(rows)
 
 
-def revoke_given_by(connection: "sqlite3.Connection", giver: str, *, at: str, by: str) -> int:
-    """Revoke what one giver gave, in the transaction of what ends it. Gives how many there were."""
-    given = [grant.id for grant in grants_in(connection) if grant.given_by == giver]
+def revoke_of(connection: "sqlite3.Connection", id: str, *, at: str, by: str) -> int:
+    """Revoke what somebody gave or was given, in the transaction of what ends it. Gives how many there were."""
+    given = [
+        grant.id
+        for grant in grants_in(connection)
+        if id in (grant.given_by, grant.principal, grant.on_behalf_of)
+    ]
     for each in given:
         row = _row(connection, each)
         if row is not None:

@@ -93,7 +93,7 @@ class Turn:
             error = further
         finally:
             self._database.release()
-        if not isinstance(error, sqlite3.Error):
+        if not isinstance(error, sqlite3.Error | UnicodeDecodeError):
             return
         if not self._wait and getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
             raise Busy from None

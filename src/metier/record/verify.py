@@ -15,7 +15,7 @@ import msgspec
 from metier.record.beside import Payloads
 from metier.record.chain import GENESIS, link
 from metier.record.checkpoint import Checkpoint, Known, origin_of
-from metier.record.connection import explain, look, shape_problem
+from metier.record.connection import DRIVER_ERRORS, astray, explain, look, shape_problem
 from metier.record.database import Database
 from metier.record.follow import Ledger
 from metier.record.glance import UNDECODABLE, Bad, decode
@@ -87,7 +87,7 @@ def verify(
         walk.run(expected, kept, trusted)
     except Bad as bad:
         return walk.result(first_bad=bad.seq, problem=bad.problem)
-    except sqlite3.Error as error:
+    except DRIVER_ERRORS as error:
         where = None if walk.over else walk.size + 1
         return walk.result(first_bad=where, problem=explain(error, path).message)
     finally:
@@ -165,9 +165,22 @@ class _Walk:
             self._compare_end(expected, kept)
             self.over = True
             payloads.check_no_more(self.size, ledger.erasures)
+            if problem := astray(self.connection) or self._lost():
+                raise Bad(None, problem)
             self.connection.text_factory = bytes  # what is no text is compared all the same
             if problem := ledger.problem(self.connection) or unsound(self.connection):
                 raise Bad(None, problem)
+
+    def _lost(self) -> str:
+        """Whoever walks the table meets every record; whoever looks one up goes through the inner pages, which may lead elsewhere.
+
+        Backwards, because SQLite does not search for the one that comes next.
+        """
+        found: int = self.connection.execute(
+            "SELECT count(*) FROM main.audit AS walked CROSS JOIN main.audit AS found ON found.seq = ? - walked.seq",
+            (self.size + 1,),
+        ).fetchone()[0]
+        return "" if found == self.size else "there are records that cannot be found by their number"
 
     def _compare(
         self, seq: int, stored: bytes, expected: tuple[int, str] | None, kept: Checkpoint | None
