@@ -151,7 +151,7 @@ def begin(connection: sqlite3.Connection, call: Call, approval: str) -> None:
     """Record the intent, and use the decision up."""
     act = Act(principal=call.principal.id, call_id=call.id, tool=call.tool, evidence=approval)
     seq = append(connection, "skill_execution_started", act, at=moment().text)
-    connection.execute("INSERT INTO open_intent (seq) VALUES (?)", (seq,))
+    connection.execute("INSERT INTO open_intent (seq, call_id) VALUES (?, ?)", (seq, call.id))
     connection.execute("INSERT INTO begun VALUES (?, ?, ?)", (call.id, call.attempt, seq))
     take_claim(connection, approval, seq)
 

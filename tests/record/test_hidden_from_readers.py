@@ -16,6 +16,7 @@ from metier.model.permission import PermissionSet
 from metier.model.role import Registered
 from metier.record.audit import AuditLog, Intent, IntentDenied
 from metier.record.beside import apart
+from metier.record.calls import calls_under_way, cancel
 from metier.record.chain import Act
 from metier.record.database import Database
 from metier.record.disabling import all_disabled, disable
@@ -437,8 +438,35 @@ def test_aud_13_what_somebody_made_large_is_found_without_taking_it_in(
 def test_the_call_of_an_open_intent_is_the_recorded_one(
     path: str, settled: AuditLog, intruder: sqlite3.Connection
 ) -> None:
-    intruder.execute("UPDATE open_intent SET call_id = 'call-other'")
-    assert "open intents" in verify(path).problem
+    for call in ("call-other", ""):
+        intruder.execute("UPDATE open_intent SET call_id = ?", (call,))
+        assert "open intents" in verify(path).problem
+
+
+def test_whoever_cancelled_a_call_is_on_the_record(
+    path: str, settled: AuditLog, database: Database, intruder: sqlite3.Connection
+) -> None:
+    assert cancel(database, BEGUN.call_id, by="human:owner")
+    assert verify(path).ok
+    intruder.execute("UPDATE open_intent SET cancelled_by = 'human:mallory'")
+    assert "no record says by whom" in verify(path).problem
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE audit SET body = x'00'",
+        "UPDATE open_intent SET process = '²'",
+        "UPDATE open_intent SET process = 7",
+    ],
+)
+def test_a_damaged_call_hides_no_other_and_can_be_ended(
+    settled: AuditLog, database: Database, intruder: sqlite3.Connection, damage: str
+) -> None:
+    intruder.execute(damage)
+    [found] = calls_under_way(database)
+    assert (found.call_id, found.process) == (BEGUN.call_id, None)
+    assert cancel(database, found.call_id, by="human:owner")
 
 
 def test_a_draft_that_a_killed_process_left_is_swept_after_an_hour(path: str) -> None:

@@ -47,7 +47,7 @@ def use(database: Database, grant: str, call: str = "call_1") -> str:
             return said
         act = Act(principal="agent:a", call_id=call, tool="notes/remove", evidence=grant)
         seq = append(connection, "skill_execution_started", act, at=moment().text)
-        connection.execute("INSERT INTO open_intent (seq) VALUES (?)", (seq,))
+        connection.execute("INSERT INTO open_intent (seq, call_id) VALUES (?, ?)", (seq, call))
         connection.execute("INSERT INTO begun VALUES (?, 1, ?)", (call, seq))
         take_grant(connection, grant)
     return ""

@@ -166,6 +166,18 @@ def test_rel_07_a_file_that_is_no_database_is_refused_and_kept(path: str, conten
     assert Path(path).read_bytes() == content
 
 
+@pytest.mark.parametrize("inner", ["transaction", "reading", "glance"])
+def test_a_turn_inside_a_transaction_is_refused_and_undoes_nothing(path: str, inner: str) -> None:
+    with Database.open(path) as database:
+        with database.transaction() as connection:
+            connection.execute("INSERT INTO revoked VALUES ('a', '', '')")
+            with pytest.raises(RuntimeError, match="inside of a transaction"), getattr(database, inner)():
+                raise AssertionError("nobody gets here")
+            connection.execute("INSERT INTO revoked VALUES ('z', '', '')")
+        with database.reading() as connection:
+            assert connection.execute("SELECT name FROM revoked").fetchall() == [("a",), ("z",)]
+
+
 def test_rel_07_a_damaged_page_is_refused_in_words(path: str, act: Act) -> None:
     with Database.open(path) as database:
         for _ in range(200):

@@ -96,6 +96,7 @@ def test_ordinary_care_of_the_file_is_no_change(
         "UPDATE audit SET kept = x'31' WHERE seq = 3",
         "UPDATE audit SET keys = x'31' WHERE seq = 3",
         "UPDATE audit SET keys = NULL, kept = NULL WHERE seq = 3",
+        "UPDATE audit SET keys = zeroblob(31) WHERE seq = 3",
         "UPDATE audit SET keys = 12 WHERE seq = 1",
         "UPDATE audit SET keys = 'text' WHERE seq = 1",
         "UPDATE audit SET kept = 12 WHERE seq = 1",

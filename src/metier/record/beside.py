@@ -66,7 +66,8 @@ class Payloads:
         """Each recorded payload is there and as it was, or was erased on the record; and there is no other."""
         seq, payloads, erasure = record.seq, record.payloads, self._erasure
         if erasure is not None and erasure[0] <= seq and self._erased(seq, erasure):
-            if not (payloads and _is_blank(keys) and (kept is None or _is_blank(kept))):
+            blank = type(keys) is bytes and not any(keys) and len(keys) == KEY_BYTES * len(payloads)
+            if not (payloads and blank and (kept is None or _is_blank(kept))):
                 raise Bad(seq, f"the payloads of record {seq} were erased, and something lies in their place")
             return
         if not payloads:

@@ -11,7 +11,7 @@ import msgspec
 
 from metier.errors import RecordError, StateError
 from metier.record.approval_clock import moment
-from metier.record.chain import Record
+from metier.record.glance import Glance, glance
 from metier.record.schema import KNOWS_SETTING
 
 if TYPE_CHECKING:
@@ -44,11 +44,11 @@ def calls_under_way(database: "Database") -> list[UnderWay]:
     """Every call without an outcome, oldest first."""
     with database.reading() as connection:
         version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-        who = "process, cancelled_by" if version >= KNOWS_SETTING else "'', ''"
+        who = "call_id, process, cancelled_by" if version >= KNOWS_SETTING else "'', '', ''"
         rows = connection.execute(
-            f"SELECT body, {who} FROM audit JOIN open_intent ON open_intent.seq = audit.seq ORDER BY audit.seq"  # noqa: S608
+            f"SELECT open_intent.seq, body, {who} FROM open_intent JOIN audit USING (seq) ORDER BY open_intent.seq"  # noqa: S608
         ).fetchall()
-    return [_under_way(msgspec.json.decode(body, type=Record), *more) for body, *more in rows]
+    return [_under_way(*row) for row in rows]
 
 
 def cancelled_in(connection: "sqlite3.Connection", process: str) -> dict[str, str]:
@@ -92,22 +92,29 @@ def _ask(connection: "sqlite3.Connection", call_id: str, by: str) -> bool:
     )
 
 
-def _under_way(record: Record, process: str, cancelled_by: str) -> UnderWay:
+def _under_way(seq: int, body: object, call_id: object, process: object, cancelled_by: object) -> UnderWay:
+    """One that somebody damaged is listed too: the others must be seen, and can be ended."""
+    record = glance(body) if isinstance(body, bytes) else ""
+    if not isinstance(record, Glance):
+        record = Glance(seq=seq, event="", call_id=str(call_id), tool="? (its record cannot be read)")
     return UnderWay(
-        seq=record.seq,
+        seq=seq,
         call_id=record.call_id,
         tool=record.tool,
         skill=record.skill,
         principal=record.principal,
         began_at=record.at,
-        process=_alive(process),
-        cancelled_by=cancelled_by,
+        process=_alive(str(process)),
+        cancelled_by=str(cancelled_by),
     )
 
 
 def _alive(process: str) -> int | None:
     number, _, rest = process.partition(" ")
-    if not number.isdigit() or rest != f"{_started(int(number))} {moment().boot}":
+    if (
+        not (number.isascii() and number.isdigit() and len(number) < 16)
+        or rest != f"{_started(int(number))} {moment().boot}"
+    ):
         return None
     return int(number)
 

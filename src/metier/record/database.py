@@ -170,6 +170,8 @@ class Database:
                 raise StateError(
                     f"the state database {self.path} was closed", remedy="Open it again to use it"
                 )
+            if connection.in_transaction:  # of this very thread; to undo the inner one would undo the outer
+                raise RuntimeError("a turn with the database was taken inside of a transaction")
             if self._impatient is wait:
                 self._have_patience(connection, wait)
         except BaseException:

@@ -41,6 +41,10 @@ class Ledger:
         self._heads = heads
         self.open: dict[int, str] = {}
         """By the record that began it: the call."""
+        self._unnamed: set[int] = set()
+        """Those that older versions began: they have no call in the table."""
+        self._cancelled: set[tuple[str, str]] = set()
+        """Which calls somebody wanted ended, and who."""
         self.erasures = 0
         """How many records say that payloads were erased."""
         self._begun = BegunLedger(connection)
@@ -58,11 +62,14 @@ class Ledger:
         event = record.event
         if event == "skill_execution_started":
             self.open[record.seq] = record.call_id
+            if not record.evidence:
+                self._unnamed.add(record.seq)
             self._begun.take(record)
         elif event == "skill_executed" or event == "skill_execution_error":
             if record.about not in self.open:
                 return f"record {record.seq} is the outcome of an intent that does not wait for one"
             del self.open[record.about]
+            self._unnamed.discard(record.about)
             return ""
         elif event != "skill_execution_blocked":
             return self._told(record)
@@ -82,6 +89,8 @@ class Ledger:
             return self._heads.take(record)
         if record.event == "payload_erased":
             self.erasures += 1
+        elif record.event == "call_cancelled":
+            self._cancelled.add((record.call_id, record.principal))
         for table in self._tables:
             if problem := table.take(record):
                 return problem
@@ -92,10 +101,13 @@ class Ledger:
         if differ := sorted(waiting ^ self.open.keys()):
             state = "waits for an outcome" if differ[0] in self.open else "does not wait for an outcome"
             return f"record {differ[0]} {state}, and the table of open intents says otherwise"
-        for seq, call in rows_since(KNOWS_SETTING, connection, "SELECT seq, call_id FROM open_intent"):
-            # Those that older versions left have no call in the table.
-            if call and _text(call) != self.open[seq]:
+        for seq, call, by in rows_since(
+            KNOWS_SETTING, connection, "SELECT seq, call_id, cancelled_by FROM open_intent"
+        ):
+            if _text(call) != self.open[seq] and (call or seq not in self._unnamed):
                 return f"the table of open intents names another call than record {seq}"
+            if by and (_text(call), _text(by)) not in self._cancelled:
+                return f"the call of record {seq} is being cancelled, and no record says by whom"
         return ""
 
 
