@@ -31,8 +31,7 @@ async def a_broken_guest_is_never_used_again(bench: Bench) -> None:
     bench.prove(crashed.exit_code != 0 and bool(control["files"]), control)
     meet = bench.folder("meet")
     granted: dict[str, Any] = {"places": (Place(path=meet, writable=True),), "memory_mb": _MEMORY_MB}
-    await bench.value("echo", **granted)
-    before = await warmed_look(bench)
+    before = await warmed_look(bench, still=1.0, **granted)
     for how in _WAYS if bench.guest.has_processes else _WAYS[:2]:
         if how == "violate" and "system_calls" in bench.guest.absent:
             continue  # behaviour 50 has it try, and be refused

@@ -33,13 +33,18 @@ def put_down(bench: Bench, bare: Bare) -> list[int]:
     return found
 
 
-async def warmed_look(bench: Bench) -> leftovers.Seen:
-    """What there is while nothing runs, once everything that is kept warm is there."""
+async def warmed_look(bench: Bench, *, still: float = 0.3, **granted: Any) -> leftovers.Seen:
+    """What there is while nothing runs, once everything that is kept warm is there and for so many seconds nothing came.
+
+    What is kept warm may be another one for runs that are `granted` something.
+    """
     for _ in range(3):
         await warm(bench)
+        if granted:
+            await bench.value("echo", **granted)
     seen, since = leftovers.look(), time.monotonic()
     give_up = since + 5
-    while time.monotonic() < min(since + 0.3, give_up):
+    while time.monotonic() < min(since + still, give_up):
         await anyio.sleep(0.02)
         now = leftovers.look()
         if now.processes != seen.processes:
