@@ -2,7 +2,9 @@
 
 import json
 import os
+import sys
 import tarfile
+from collections.abc import Iterator
 from typing import Any, final
 
 import pytest
@@ -36,3 +38,12 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     with open(os.path.join(place, "bins-present.txt"), encoding="utf-8") as names:
         bins = names.read().split()
     return Corpus(root=str(folder / "skills"), oracle=oracle, bins=bins)
+
+
+@pytest.fixture(autouse=True)
+def parlours_are_closed() -> Iterator[None]:
+    """Whoever opened one need not think of it."""
+    yield
+    parlour = sys.modules.get("parlour")
+    while parlour is not None and parlour.OPENED:
+        parlour.OPENED.pop().database.close()

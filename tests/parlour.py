@@ -55,11 +55,16 @@ def tool(name: str = "send", **fields: Any) -> Tool:
     return structs.replace(made, **fields)
 
 
+OPENED: list["Parlour"] = []
+"""Closed after each test by a fixture for all of them."""
+
+
 class Parlour:
     """What runs is counted in `ran`, with the arguments it was given."""
 
     def __init__(self, top: Path, *tools: Tool, level: TrustLevel = "supervised_auto") -> None:
         self.database = Database.open(str(top / "state.db"))
+        OPENED.append(self)
         self.log = AuditLog(self.database)
         self.tools = {each.name: each for each in tools}
         self.level: TrustLevel = level
