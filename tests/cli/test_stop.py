@@ -63,7 +63,8 @@ def test_who_moves_what_is_left_away_begins_anew(stopped: Machine) -> None:
         if name.startswith("state.db"):
             os.unlink(stopped.state / name)
     os.rename(stopped.state / "bundles", stopped.top / "bundles")
-    stopped.metier(*READ)
+    assert "<skill_content" in stopped.metier(*READ).stdout
+    assert (stopped.state / "state.db").exists()
 
 
 def test_who_looks_at_a_skill_first_and_does_not_trust_it_can_go_on(machine: Machine) -> None:

@@ -198,6 +198,7 @@ def test_where_nothing_tells_of_a_state_one_is_made(path: str) -> None:
     Path(path).with_name("policy.toml").write_text("")
     Path(path).with_name("cache").joinpath("catalog.bin").write_text("")
     Database.open(path).close()
+    assert verify(path).ok
 
 
 def test_a_state_is_restored_where_only_its_keys_are_left(

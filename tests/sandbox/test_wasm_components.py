@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from metier.model.job import Place
+from metier.testing.sandbox_kit.wat_components import SOCKET_IMPORTS
 from wasm_guests import Bench, wat
 
 
@@ -206,41 +207,9 @@ def test_a_component_is_given_no_folder(bench: Bench, tmp_path: Path) -> None:
     assert "preview 1" in report.fault.message  # type: ignore[union-attr]
 
 
-SOCKET = """(component
-    (import "wasi:sockets/network@0.2.0" (instance $network (export "network" (type (sub resource)))
-        (type $codes (enum "unknown" "access-denied" "not-supported" "invalid-argument" "out-of-memory" "timeout"
-            "concurrency-conflict" "not-in-progress" "would-block" "invalid-state" "new-socket-limit"
-            "address-not-bindable" "address-in-use" "remote-unreachable" "connection-refused" "connection-reset"
-            "connection-aborted" "datagram-too-large" "name-unresolvable" "temporary-resolver-failure"
-            "permanent-resolver-failure"))
-        (export "error-code" (type (eq $codes)))
-        (type $f (enum "ipv4" "ipv6")) (export "ip-address-family" (type (eq $f)))
-        (type $a4 (tuple u8 u8 u8 u8)) (export "ipv4-address" (type $a4x (eq $a4)))
-        (type $a6 (tuple u16 u16 u16 u16 u16 u16 u16 u16)) (export "ipv6-address" (type $a6x (eq $a6)))
-        (type $s4 (record (field "port" u16) (field "address" $a4x))) (export "ipv4-socket-address" (type $s4x (eq $s4)))
-        (type $s6 (record (field "port" u16) (field "flow-info" u32) (field "address" $a6x) (field "scope-id" u32)))
-        (export "ipv6-socket-address" (type $s6x (eq $s6)))
-        (type $s (variant (case "ipv4" $s4x) (case "ipv6" $s6x))) (export "ip-socket-address" (type (eq $s)))))
-    (alias export $network "network" (type $net))
-    (alias export $network "error-code" (type $code))
-    (alias export $network "ip-address-family" (type $family))
-    (alias export $network "ip-socket-address" (type $address))
-    (import "wasi:sockets/instance-network@0.2.0" (instance $own
-        (alias outer 1 $net (type $n)) (export "network" (type $nx (eq $n)))
-        (export "instance-network" (func (result (own $nx))))))
-    (import "wasi:sockets/tcp@0.2.0" (instance $tcp (export "tcp-socket" (type $sock (sub resource)))
-        (alias outer 1 $net (type $n)) (export "network" (type $nx (eq $n)))
-        (alias outer 1 $code (type $c)) (export "error-code" (type $cx (eq $c)))
-        (alias outer 1 $address (type $a)) (export "ip-socket-address" (type $ax (eq $a)))
-        (export "[method]tcp-socket.start-connect" (func (param "self" (borrow $sock))
-            (param "network" (borrow $nx)) (param "remote-address" $ax) (result (result (error $cx)))))))
-    (alias export $tcp "tcp-socket" (type $socket))
-    (import "wasi:sockets/tcp-create-socket@0.2.0" (instance $create
-        (alias outer 1 $socket (type $s)) (export "tcp-socket" (type $sx (eq $s)))
-        (alias outer 1 $code (type $c)) (export "error-code" (type $cx (eq $c)))
-        (alias outer 1 $family (type $f)) (export "ip-address-family" (type $fx (eq $f)))
-        (export "create-tcp-socket" (func (param "address-family" $fx) (result (result (own $sx) (error $cx)))))))
-    (core module $libc (memory (export "mem") 1))
+SOCKET = (
+    f"(component\n{SOCKET_IMPORTS}"
+    + """    (core module $libc (memory (export "mem") 1))
     (core instance $libc (instantiate $libc))
     (core func $network-of (canon lower (func $own "instance-network")))
     (core func $new (canon lower (func $create "create-tcp-socket") (memory (core memory $libc "mem"))))
@@ -263,6 +232,7 @@ SOCKET = """(component
             (export "connect" (func $connect))))
         (with "libc" (instance $libc))))
     (func (export "connect") (param "port" u32) (result u32) (canon lift (core func $i "connect"))))"""
+)
 ACCESS_DENIED = 1
 
 

@@ -110,8 +110,7 @@ def connects(port: int) -> str:
     return _SOCKETS.replace("PORT", str(port))
 
 
-_SOCKETS: Final = r"""(component
-    (import "wasi:sockets/network@0.2.0" (instance $network (export "network" (type (sub resource)))
+SOCKET_IMPORTS: Final = """    (import "wasi:sockets/network@0.2.0" (instance $network (export "network" (type (sub resource)))
         (type $codes (enum "unknown" "access-denied" "not-supported" "invalid-argument" "out-of-memory" "timeout"
             "concurrency-conflict" "not-in-progress" "would-block" "invalid-state" "new-socket-limit"
             "address-not-bindable" "address-in-use" "remote-unreachable" "connection-refused" "connection-reset"
@@ -144,7 +143,12 @@ _SOCKETS: Final = r"""(component
         (alias outer 1 $code (type $c)) (export "error-code" (type $cx (eq $c)))
         (alias outer 1 $family (type $f)) (export "ip-address-family" (type $fx (eq $f)))
         (export "create-tcp-socket" (func (param "address-family" $fx) (result (result (own $sx) (error $cx)))))))
-    (core module $libc (memory (export "mem") 1) (data (i32.const 512) "{\22did\22:[]}{\22did\22:[\22tcp\22]}")
+"""
+"""What a component asks for that wants to open a connection."""
+
+_SOCKETS: Final = (
+    f"(component\n{SOCKET_IMPORTS}"
+    + r"""    (core module $libc (memory (export "mem") 1) (data (i32.const 512) "{\22did\22:[]}{\22did\22:[\22tcp\22]}")
         (func (export "realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024)))
     (core instance $libc (instantiate $libc))
     (core func $network-of (canon lower (func $own "instance-network")))
@@ -174,3 +178,4 @@ _SOCKETS: Final = r"""(component
         (with "libc" (instance $libc))))
     (func (export "connect") (param "json" string) (result string) (canon lift (core func $i "connect")
         (memory (core memory $libc "mem")) (realloc (core func $libc "realloc")))))"""
+)
