@@ -1,5 +1,6 @@
 """The approver at the terminal: who stops the command has decided nothing, and who is asked about a file sees which one."""
 
+import json
 import os
 import pty
 import select
@@ -45,10 +46,10 @@ class Terminal:
         self.process = process
         self.said = ""
 
-    def until(self, text: str) -> None:
-        """Wait until it says this."""
+    def until(self, text: str, *, times: int = 1) -> None:
+        """Wait until it has said this so many times."""
         give_up = time.monotonic() + SOON
-        while text not in self.said:
+        while self.said.count(text) < times:
             assert time.monotonic() < give_up, (text, self.said)
             assert self._more(), (text, self.said)
 
@@ -144,6 +145,7 @@ def test_what_is_no_answer_is_asked_again(asking: Machine) -> None:
         terminal.until("[o]nce")
         terminal.type("yes\n")
         terminal.until("none of o, a, d, l")
+        terminal.until("[l]: ", times=2)
         terminal.type("o\n")
         assert terminal.ended() == 0
     assert "Boil, then pour." in terminal.said
@@ -210,3 +212,32 @@ def test_always_for_a_file_is_for_these_bytes_and_says_so(asking: Machine) -> No
     done = asking.metier("run", "own.py", check=3)
     assert "approval_required" in done.stderr
     assert "spilled" not in done.stdout
+
+
+@pytest.mark.parametrize("typed", ["o\n", "a\ny\n", "y\n" * 5])
+def test_what_was_typed_before_the_question_is_no_answer_to_it(asking: Machine, typed: str) -> None:
+    with at_a_terminal(asking, "call", "read_skill", READ) as terminal:
+        terminal.type(typed)
+        terminal.until("[l]ater")
+        time.sleep(0.5)
+        assert terminal.process.poll() is None, "nobody decided anything yet"
+        terminal.type("l\n")
+        assert terminal.ended() != 0
+    assert "Boil" not in terminal.said
+    assert json.loads(asking.metier("grants", "list", "--json").stdout) == []
+    [request] = json.loads(asking.metier("approvals", "list", "--json").stdout)
+    assert request["state"] == "pending"
+
+
+def test_what_was_typed_behind_an_answer_does_not_answer_the_next_question(asking: Machine) -> None:
+    with at_a_terminal(asking, "call", "read_skill", READ) as terminal:
+        terminal.until("[l]ater")
+        terminal.type("a\ny\n")
+        terminal.until("Give it?")
+        time.sleep(0.5)
+        assert terminal.process.poll() is None, "what is to be given is to be seen first"
+        terminal.type("n\n")
+        terminal.until("[l]: ", times=2)
+        terminal.type("l\n")
+        terminal.ended()
+    assert json.loads(asking.metier("grants", "list", "--json").stdout) == []

@@ -1,6 +1,10 @@
 """The stop button at the command line, and that it is not forgotten."""
 
 import os
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -93,3 +97,57 @@ def test_a_rule_is_not_got_around_by_a_second_name_in_a_folder_that_was_granted(
     assert "second name" in said
     assert "never" in (machine.state / "policy.toml").read_text(encoding="utf-8")
     machine.metier(*READ, check=3)
+
+
+NO: dict[str, tuple[str, ...]] = {
+    "stop": ("stop",),
+    "disable": ("skills", "disable", "tea"),
+    "revoke": ("principals", "revoke", "agent:other"),
+}
+
+
+@pytest.mark.parametrize("no", NO)
+def test_a_state_with_a_second_name_is_good_for_no_yes_and_for_every_no(machine: Machine, no: str) -> None:
+    write_skill(machine.skills / "tea")
+    machine.metier(*READ)
+    machine.metier("principals", "add", "agent:other", "--role", "agent")
+    os.link(machine.state / "state.db", machine.top / "linked-by-a-backup")
+    assert "second name" in machine.metier(*READ, check=5).stderr
+    assert "second name" in machine.metier("resume", check=5).stderr
+    assert "second name" in machine.metier(*NO[no]).stderr
+    os.unlink(machine.top / "linked-by-a-backup")
+    if no == "revoke":
+        listed = machine.metier("principals", "list").stdout
+        assert "revoked" in next(line for line in listed.splitlines() if "agent:other" in line)
+    else:
+        assert machine.metier(*READ, check=3).stderr.startswith("Refused")
+
+
+def test_the_stop_button_needs_no_configuration(machine: Machine) -> None:
+    write_skill(machine.skills / "tea")
+    (machine.state / "metier.toml").write_text("nonsense = ")
+    assert "stopped" in machine.metier("stop").stdout
+    (machine.state / "metier.toml").unlink()
+    assert "Refused (stopped)" in machine.metier(*READ, check=3).stderr
+
+
+def test_what_runs_is_ended_when_nobody_can_tell_any_more_whether_it_may(machine: Machine) -> None:
+    here = machine.top / "here"
+    here.mkdir()
+    code = machine.project / "long.py"
+    code.write_text(f"import time\nopen({str(here / 'began')!r}, 'w').close()\ntime.sleep(60)\n")
+    line = ("run", "--lang", "python", "--timeout", "60", "--allow", f"write={here}", str(code))
+    program = str(Path(sys.executable).with_name("metier"))
+    began = time.monotonic()
+    running = subprocess.Popen([program, *line], cwd=machine.project, env=machine.environ)
+    try:
+        while not (here / "began").exists():
+            assert time.monotonic() - began < 30
+            time.sleep(0.05)
+        os.link(machine.state / "state.db", machine.top / "linked-by-a-backup")
+        linked = time.monotonic()
+        assert running.wait(40) != 0
+        assert time.monotonic() - linked < 30
+    finally:
+        running.kill()
+        running.wait()

@@ -237,3 +237,27 @@ def test_every_rule_in_the_documentation_is_a_good_one(tmp_path: Path) -> None:
     assert len(shown) >= 3
     for block in shown:
         assert read(tmp_path, block).problems == (), block
+
+
+@pytest.mark.parametrize(
+    "spelled", ["skill://notes/references/a.md", "./references/a.md", "references/./a.md"]
+)
+def test_a_rule_about_a_file_is_written_in_the_name_that_rules_are_asked_about(
+    tmp_path: Path, spelled: str
+) -> None:
+    def written(path: str) -> Examined:
+        return read(
+            tmp_path,
+            f"""
+[[rule]]
+decision = "deny"
+because = "private"
+tool = "read_skill"
+when = 'has(args.path) && args.path == "{path}"'
+match = [{{ tool = "read_skill", args = {{ name = "notes", path = "{path}" }} }}]
+""",
+        )
+
+    [problem] = written(spelled).problems
+    assert "'references/a.md'" in problem.message, "the name to write instead"
+    assert not written("references/a.md").problems

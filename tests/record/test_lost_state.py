@@ -18,6 +18,7 @@ from metier.record.chain import Act
 from metier.record.database import Database
 from metier.record.keys import Keys
 from metier.record.signing import sign_head
+from metier.record.stop import stop
 from metier.record.trust import TrustStore
 from metier.record.verify import verify
 
@@ -168,7 +169,7 @@ def test_an_emptied_database_is_not_taken_for_a_new_one(path: str) -> None:
 
 def leave(path: str, left: str) -> Path:
     """Something that only a state leaves behind."""
-    if left.startswith("-"):
+    if left[0] in "-.":
         place = Path(f"{path}{left}")
     else:
         place = Path(path).with_name(left) / "something"
@@ -177,18 +178,28 @@ def leave(path: str, left: str) -> Path:
     return place
 
 
-@pytest.mark.parametrize("left", ["keys", "bundles", "calls", "-wal", "-shm"])
+@pytest.mark.parametrize("left", ["keys", "bundles", "calls", "-wal", "-shm", ".made"])
 def test_a_state_that_is_gone_is_not_begun_anew_where_something_tells_of_it(path: str, left: str) -> None:
     Database.open(path).close()
     os.unlink(path)
+    os.unlink(f"{path}.made")
     told = leave(path, left)
     with pytest.raises(StateError, match="is gone") as caught:
         Database.open(path)
     assert "metier restore" in caught.value.remedy
-    assert str(told if left.startswith("-") else told.parent) in caught.value.remedy
+    assert str(told if left[0] in "-." else told.parent) in caught.value.remedy
     assert not os.path.lexists(path)
     os.rename(told, f"{path}.evidence")
     Database.open(path).close()
+
+
+def test_a_state_of_which_nothing_but_itself_was_ever_made_is_missed_too(path: str) -> None:
+    with Database.open(path) as database:
+        stop(database, by="human:x", why="before anything ran")
+    for side in ("", "-wal", "-shm"):
+        Path(path + side).unlink(missing_ok=True)
+    with pytest.raises(StateError, match="is gone"):
+        Database.open(path)
 
 
 def test_where_nothing_tells_of_a_state_one_is_made(path: str) -> None:

@@ -72,7 +72,8 @@ def test_what_was_made_is_there_to_be_opened(path: str) -> None:
     opened = open_if_there(path)
     assert opened is not None
     opened.close()
-    assert [entry.name for entry in Path(path).parent.iterdir()] == ["metier.db"], "no draft stays behind"
+    left = sorted(entry.name for entry in Path(path).parent.iterdir())
+    assert left == ["metier.db", "metier.db.made"], "no draft stays behind"
 
 
 def test_a_path_may_hold_any_character(tmp_path: Path) -> None:
@@ -260,7 +261,7 @@ def test_rel_07_a_log_on_a_read_only_medium_can_be_verified(open_to_all: Path) -
     os.chmod(path, 0o400)
     os.chmod(open_to_all, 0o500)
     assert as_plain_user(open_to_all, lambda: str(verify(path).ok)) == "True"
-    assert os.listdir(open_to_all) == ["metier.db"]
+    assert sorted(os.listdir(open_to_all)) == ["metier.db", "metier.db.made"]
 
 
 def test_rel_07_a_stale_index_of_the_write_ahead_file_is_made_anew(path: str, start: Start) -> None:
@@ -304,6 +305,7 @@ def test_sec_08_state_is_private_whatever_the_umask(
             "metier.db": "0600",
             "metier.db-wal": "0600",
             "metier.db-shm": "0600",
+            "metier.db.made": "0600",
         }
 
 
@@ -332,7 +334,7 @@ def test_sec_08_what_others_can_read_is_narrowed(path: str) -> None:
     os.chmod(path, 0o644)
     os.chmod(os.path.dirname(path), 0o755)  # noqa: S103  that is the point
     Database.open(path, create=False).close()
-    assert modes(path) == {"state": "0700", "metier.db": "0600"}
+    assert modes(path) == {"state": "0700", "metier.db": "0600", "metier.db.made": "0600"}
 
 
 @pytest.mark.parametrize("mode", [0o720, 0o702, 0o777])

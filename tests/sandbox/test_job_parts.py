@@ -3,6 +3,7 @@
 import math
 import os
 import socket
+import subprocess
 import sys
 import sysconfig
 from pathlib import Path
@@ -16,6 +17,7 @@ from machine import Machine
 from metier.config.ground import ground_of as runtime_ground
 from metier.model.permission import PermissionSet
 from metier.model.skill import Limits
+from metier.sandbox import job_mounts
 from metier.sandbox.job_argv import filled
 from metier.sandbox.job_binaries import keeps_to_itself, real_programs
 from metier.sandbox.job_environment import granted_variables
@@ -259,42 +261,98 @@ def refusal(found: object) -> NoPlace:
 
 
 @pytest.mark.parametrize("writable", [False, True])
+@pytest.mark.parametrize("granted_as", ["file", "folder", "another folder"])
 @pytest.mark.parametrize(
-    "file", ["policy.toml", "metier.toml", "state.db", "state.db-wal", "keys/signing.key"]
+    "file",
+    ["policy.toml", "metier.toml", "state.db", "state.db-wal", "keys/signing.key", "secret", "own.toml"],
 )
-def test_a_granted_file_that_is_another_name_of_one_of_metiers_is_refused(
-    data: Path, ground: Ground, file: str, writable: bool
+def test_while_a_file_of_metiers_has_a_second_name_nothing_is_granted(
+    data: Path, ground: Ground, tmp_path: Path, file: str, granted_as: str, writable: bool
 ) -> None:
-    own = Path(ground.state) / file
-    own.parent.mkdir(exist_ok=True, mode=0o700)
+    inside = file not in ("secret", "own.toml")
+    own = Path(ground.state) / file if inside else tmp_path / "elsewhere" / file
+    own.parent.mkdir(exist_ok=True, mode=0o700, parents=True)
     own.write_text("x")
+    known = structs.replace(
+        ground,
+        secret_files=(str(tmp_path / "elsewhere" / "secret"), str(tmp_path / "gone")),
+        decides_by=(str(tmp_path / "elsewhere" / "own.toml"),),
+    )
+    (tmp_path / "other").mkdir()
     os.link(own, data / "notes.txt")
     (data / "mine").write_text("x")
     os.link(data / "mine", data / "also-mine")
-    for name, refused in (("notes.txt", True), ("also-mine", False)):
-        paths = (str(data / name),)
-        found = places(granted(writes=paths) if writable else granted(reads=paths), ground, bundle="")
-        assert isinstance(found, NoPlace) is refused
-        assert not refused or "another name of" in refusal(found).reason
+    place = {"file": data / "notes.txt", "folder": data, "another folder": tmp_path / "other"}[granted_as]
+    paths = (str(place),)
+
+    def found(known: Ground) -> object:
+        return places(granted(writes=paths) if writable else granted(reads=paths), known, bundle="")
+
+    reason = refusal(found(known)).reason
+    assert "has a second name" in reason
+    assert str(own) in reason
+    assert isinstance(found(Ground()), tuple), "the control: nobody keeps that file"
+    if granted_as != "file":
+        (data / "notes.txt").unlink()
+        assert isinstance(found(known), tuple), "second names of other files are nobody's business"
 
 
-def test_a_granted_file_that_is_another_name_of_a_secret_or_of_what_decides_is_refused(
-    data: Path, ground: Ground, tmp_path: Path
+def test_a_folder_that_shows_the_state_by_another_mount_is_not_granted(
+    data: Path, ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = tmp_path / "elsewhere"
-    kept.mkdir()
-    for name in ("secret", "own.toml"):
-        (kept / name).write_text("x")
-        os.link(kept / name, data / name)
-    known = structs.replace(
-        ground, secret_files=(str(kept / "secret"), str(kept / "gone")), decides_by=(str(kept / "own.toml"),)
+    """What the kernel's table says of a home that is mounted twice, once inside of a granted folder."""
+    home = Path(ground.state).parent
+    for folder in (data / "inner", data / "plain", tmp_path / "again"):
+        folder.mkdir()
+    table = tmp_path / "mountinfo"
+    table.write_text(
+        f"1 0 8:1 / / rw - ext4 /dev/a rw\n"
+        f"2 1 8:1 {home} {tmp_path}/again rw - ext4 /dev/a rw\n"
+        f"3 1 8:1 {ground.state} {data}/inner rw - ext4 /dev/a rw\n"
+        f"4 1 8:2 {ground.state} {data}/plain rw - ext4 /dev/b rw\n"
     )
-    for name, read, written in (("secret", True, True), ("own.toml", False, True)):
-        paths = (str(data / name),)
-        assert isinstance(places(granted(reads=paths), known, bundle=""), NoPlace) is read
-        assert isinstance(places(granted(writes=paths), known, bundle=""), NoPlace) is written
-        control = places(granted(reads=paths, writes=paths), Ground(), bundle="")
-        assert isinstance(control, tuple)
+
+    def refused(path: Path) -> bool:
+        return all(
+            isinstance(places(granted(**{kind: (str(path),)}), ground, bundle=""), NoPlace)
+            for kind in ("reads", "writes")
+        )
+
+    assert not refused(data)
+    monkeypatch.setattr(job_mounts, "_TABLE", str(table))
+    assert refused(tmp_path / "again")
+    assert refused(data), "a mount inside of it"
+    assert refused(data / "inner")
+    assert not refused(data / "plain"), "another disk, where the same way leads elsewhere"
+    assert isinstance(places(granted(writes=("{workspace}",)), ground, bundle=""), tuple)
+
+
+def test_a_real_second_mount_of_the_state_is_seen(ground: Ground, data: Path) -> None:
+    script = (
+        "import sys\n"
+        "from metier.model.ground import Ground\n"
+        "from metier.model.permission import PermissionSet\n"
+        "from metier.sandbox.job_places import places\n"
+        "found = places(PermissionSet(reads=frozenset({sys.argv[2]})), Ground(state=sys.argv[1]), bundle='')\n"
+        "print(type(found).__name__)\n"
+    )
+    Path(ground.state).mkdir(exist_ok=True, mode=0o700, parents=True)
+
+    def asked(mount: str) -> str:
+        line = f'{mount} && exec "$@"'
+        return in_mounts_of_its_own(line, sys.executable, "-c", script, ground.state, str(data))
+
+    assert asked("true") == "tuple"
+    assert asked(f"mount --bind {ground.state} {data}") == "NoPlace"
+
+
+def in_mounts_of_its_own(*words: str) -> str:
+    """What a program prints where it alone sees what is mounted."""
+    line = ["unshare", "--map-root-user", "--mount", "sh", "-c", words[0], "sh", *words[1:]]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=30, check=False)
+    if done.returncode:
+        pytest.skip(f"this machine lets nobody mount anything: {done.stderr.strip()[-200:]}")
+    return done.stdout.strip()
 
 
 def test_a_granted_folder_is_the_real_one_with_its_number(data: Path, ground: Ground) -> None:

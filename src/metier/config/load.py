@@ -92,7 +92,7 @@ def load(
     """
     environ = os.environ if environ is None else environ
     user = environ.get("HOME") or _home_of_user()
-    home = os.path.abspath(home or environ.get("METIER_HOME") or os.path.join(user, ".metier"))
+    home = state_folder(environ, home)
     try:
         project = os.path.abspath(project or os.getcwd())
     except FileNotFoundError:
@@ -134,6 +134,12 @@ def load(
         if foreign.unreadable
         else {},
     )
+
+
+def state_folder(environ: Mapping[str, str], home: str | None = None) -> str:
+    """Where the state lies, whatever the configuration says; `home` as for `load`."""
+    user = environ.get("HOME") or _home_of_user()
+    return os.path.abspath(home or environ.get("METIER_HOME") or os.path.join(user, ".metier"))
 
 
 def _home_of_user() -> str:

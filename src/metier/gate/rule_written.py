@@ -10,10 +10,12 @@ from metier.gate.conditions import Condition, condition
 from metier.gate.rules import BOUNDARIES, FIELDS, Names, Rule, matching
 from metier.model import strictjson
 from metier.model.digest import Json, canonical
+from metier.model.skill_path import path_of
 from metier.model.text import one_line
 from metier.model.verdict import Decision
 
 REMEDY: Final = "See docs/policy.md for every key"
+_READS_FILES: Final = "read_skill"
 _WITH_STAR: Final = ("tool", "skill", "principal")
 
 _Effect: TypeAlias = Literal["read", "act"]
@@ -161,6 +163,8 @@ def _tried(rule: Rule, example: _Example, *, expected: bool) -> str:
     unsaid = sorted(field for field in looked if getattr(example, field) is None)
     if unsaid:
         return f"it does not say {unsaid[0]!r}, which the rule looks at"
+    if example.tool in (None, _READS_FILES) and (wrong := _misspelled(example.args)):
+        return wrong
     facts = {field: getattr(example, field) or "" for field in (*FIELDS, "cwd")}
     try:
         strictjson.check(cast(Json, example.args))
@@ -173,6 +177,20 @@ def _tried(rule: Rule, example: _Example, *, expected: bool) -> str:
     if bool(found) is expected:
         return ""
     return "the rule does not match it" if expected else "the rule matches it"
+
+
+def _misspelled(args: dict[str, Any]) -> str:
+    """Why no call ever has these arguments: a file of a skill has one name by the time rules are asked."""
+    name, path = args.get("name"), args.get("path")
+    if not isinstance(path, str) or not isinstance(name, str):
+        return ""
+    settled = path_of(name, "SKILL.md", path)
+    if settled == path:
+        return ""
+    return (
+        f"'path' is {one_line(path, 120)!r}, but rules are asked about {one_line(settled, 120)!r}, however a caller spells it; "
+        "write it so, in the rule too"
+    )
 
 
 def _explained(problem: str) -> WrongRuleError:

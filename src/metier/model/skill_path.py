@@ -26,9 +26,17 @@ def path_in(skill: Skill, given: str) -> str:
     Settling a settled one changes nothing. What can be no name in a bundle (`..`, an empty part, an address of another
     skill) stays as it is, and so is the name of no file.
     """
-    inside = given.removeprefix(f"{base_dir(skill)}/") if given.startswith(_SCHEME) else given
+    return path_of(skill.name, skill.manifest, given)
+
+
+def path_of(name: str, manifest: str, given: str) -> str:
+    """The same for a skill of which no more is known than this."""
+    from urllib.parse import quote
+
+    own = f"{_SCHEME}{quote(name, safe='')}/"
+    inside = given.removeprefix(own) if given.startswith(_SCHEME) else given
     parts = [part for part in inside.split("/") if part != "."]
     if not parts or "" in parts or ".." in parts:
         return given
     path = "/".join(parts)
-    return skill.manifest if path == _TOLD else path
+    return manifest if path == _TOLD else path

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Final, Self, final
 
 from metier.errors import StateError
 from metier.record.place import Place
-from metier.record.private import absolute, make_private_folder, require_private_state
+from metier.record.private import (
+    absolute,
+    make_private_folder,
+    require_own_state,
+    require_private_state,
+    second_name,
+)
 from metier.record.turn import Busy, Glance, Reading, Transaction, Turn
 
 if TYPE_CHECKING:
@@ -21,6 +27,9 @@ if TYPE_CHECKING:
 
 _ONLY_WITH_A_STATE: Final = ("keys", "bundles", "calls")
 """Folders beside the database that nothing fills before there is one."""
+
+SIGN: Final = ".made"
+"""What the file beside the database ends in that tells, once the database is gone, that there was one."""
 
 # sqlite3 costs 5 ms to import. A listing with no state yet does not need it, so the functions import it.
 
@@ -52,15 +61,28 @@ class Database:
             StateError: when it cannot be used, or is not there and must not be made.
         """
         path = absolute(path)
-        folder = os.path.dirname(path)
-        if create:
-            make_private_folder(folder)
-        elif not os.path.lexists(path):
-            raise StateError(f"there is no state database at {path}", remedy="Check the state folder's name")
-        if create and not os.path.lexists(path):
-            require_none_before(path)
-            _create(path, patience)
+        _have(path, patience, create=create)
         require_private_state(path)
+        return cls._opened(path, patience)
+
+    @classmethod
+    def to_refuse(cls, path: str) -> tuple[Self, str]:
+        """Open the database for somebody who only takes something away, and what there is to doubt about it.
+
+        A state that may be changed under another name is good for no yes. A no can be written into it all the same, and
+        whoever wants things to stop must not be sent to look for a file first.
+
+        Raises:
+            StateError: when it cannot be used.
+        """
+        path = absolute(path)
+        _have(path, 5.0, create=True)
+        require_own_state(path)
+        doubt = second_name(path)
+        return cls._opened(path, 5.0), str(doubt) if doubt else ""
+
+    @classmethod
+    def _opened(cls, path: str, patience: float) -> Self:
         from threading import RLock
 
         from metier.record.connection import connect
@@ -217,6 +239,23 @@ class Database:
         connection.version = version
 
 
+def _have(path: str, patience: float, *, create: bool) -> None:
+    """Have a database at `path`, made first when `create` says so, with the sign beside it that there is one."""
+    if create:
+        make_private_folder(os.path.dirname(path))
+    elif not os.path.lexists(path):
+        raise StateError(f"there is no state database at {path}", remedy="Check the state folder's name")
+    if create and not os.path.lexists(path):
+        require_none_before(path)
+        _create(path, patience)
+    # It may be there already. Where nothing can be written nothing can be lost either.
+    with suppress(OSError):
+        descriptor = os.open(path + SIGN, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        if os.name == "posix":
+            os.fchmod(descriptor, 0o600)
+        os.close(descriptor)
+
+
 def open_if_there(path: str) -> Database | None:
     """The database at `path` to be looked at, or None where there was none yet. Never makes anything, so looking leaves no trace.
 
@@ -237,7 +276,7 @@ def require_none_before(path: str) -> None:
         StateError: when there is such a thing.
     """
     folder = os.path.dirname(path)
-    left = [each for each in (f"{path}-wal", f"{path}-shm") if os.path.lexists(each)]
+    left = [each for each in (f"{path}-wal", f"{path}-shm", path + SIGN) if os.path.lexists(each)]
     left += [each for name in _ONLY_WITH_A_STATE if _holds_something(each := os.path.join(folder, name))]
     if left and not os.path.lexists(path):  # while we looked another process may have made both
         raise StateError(

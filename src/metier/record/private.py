@@ -137,14 +137,38 @@ def require_private_state(path: str) -> None:
     Raises:
         StateError: when one of them is not, or has a second name, or the database is not there.
     """
+    require_own_state(path)
+    if doubt := second_name(path):
+        raise doubt
+
+
+def require_own_state(path: str) -> None:
+    """The same, whatever other names the files have.
+
+    Raises:
+        StateError: when one of them is not this user's alone, or the database is not there.
+    """
     require_private(os.path.dirname(path), folder=True)
     require_private(path, folder=False)
-    require_one_name(path)
-    for side in (f"{path}-wal", f"{path}-shm"):
+    for side in _side_files(path):
         try:
             require_private(side, folder=False)
-            require_one_name(side)
         except StateError as error:
-            # SQLite removes and makes these files as processes come and go: one that is not there is no problem.
             if not isinstance(error.__cause__, FileNotFoundError):
                 raise
+
+
+def second_name(path: str) -> StateError | None:
+    """Why the database at `path`, or a side file of it, may be read and changed under another name; None when it may not."""
+    for each in (path, *_side_files(path)):
+        try:
+            require_one_name(each)
+        except StateError as error:
+            if each == path or not isinstance(error.__cause__, FileNotFoundError):
+                return error
+    return None
+
+
+def _side_files(path: str) -> tuple[str, str]:
+    """SQLite removes and makes these files as processes come and go: one that is not there is no problem."""
+    return f"{path}-wal", f"{path}-shm"

@@ -1,6 +1,7 @@
 """While something runs it is asked, several times a second, whether it still may: everything may have been stopped, the
 call cancelled, its skill disabled, by whatever process. And what could not be written at once is written down."""
 
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
@@ -16,6 +17,8 @@ from metier.record.stop import stopped_in
 from metier.runtime.state import State
 
 GUARD_SECONDS: Final = 0.2
+PATIENCE: Final = 5.0
+"""So long a run goes on while nobody can tell whether it still may."""
 
 
 async def guard(
@@ -25,22 +28,27 @@ async def guard(
     process = this_process()
     # A thread of its own: however much others have to do, what is to be stopped is stopped.
     own = CapacityLimiter(1)
+    known = time.monotonic()
     while True:
         await anyio.sleep(GUARD_SECONDS)
         if running.unsettled:
             with suppress(RuntimeError):
                 await running.settle(state.disable)
-        if running.skills:
-            # What cannot be read now is found out by the record of the run's outcome. Where no thread is to be had
-            # (RuntimeError), the next look may have one.
+        if not running.skills:
+            known = time.monotonic()
+        else:
+            # Where no thread is to be had (RuntimeError), or somebody else is writing, the next look may tell.
             with suppress(MetierError, OSError, RuntimeError):
                 stopped, cancelled = await to_thread.run_sync(_wishes, state.database, process, limiter=own)
                 if stopped:
                     running.stop_all(stopped)
                 for call_id, by in cancelled.items():
                     running.cancel(call_id, by)
+                known = time.monotonic()
                 if refresh is not None:
                     await refresh()
+            if time.monotonic() - known > PATIENCE:
+                running.stop_all("whether it may go on could not be read from the state")
 
 
 def _wishes(database: Database, process: str) -> tuple[str, dict[str, str]]:

@@ -16,13 +16,14 @@ from msgspec import Struct
 from metier.model.job import Place
 from metier.model.permission import BASE_DIR, WORKSPACE, PermissionSet
 from metier.record.private import make_private_folder
+from metier.sandbox.job_mounts import holds_state
 from metier.sandbox.job_protected import (
     Ground,
     below,
     overlap,
     touches_state,
-    why_own_file,
     why_protected,
+    why_second_name,
 )
 
 _NOT_A_DISK: Final = ("/dev", "/proc", "/sys")
@@ -63,13 +64,16 @@ def places(
         if isinstance(place, NoPlace):
             return place
         problem = why_protected(place.path, ground, (bundle, own)) if writable else _unreadable(place, ground)
-        problem = problem or why_own_file(place, ground)
+        if not problem and holds_state(place, ground):
+            problem = f"{place.path!r} cannot be granted: Metier's own state lies there too, by another mount"
         if problem:
             return NoPlace(
                 code="forbidden", reason=problem, remedy="Grant a smaller folder, or one made for it"
             )
         if not any(other.writable and below(place.path, other.path) for other in found.values()):
             found.setdefault(place.path, place)
+    if found and (problem := why_second_name(ground)):
+        return NoPlace(code="forbidden", reason=problem, remedy="Remove that second name")
     return tuple(sorted(found.values()))
 
 

@@ -5,8 +5,8 @@ folders, the folders the operator starts programs and trusts skills from, his ho
 in, or directly holds, one of the names below, however they are cased. A folder that holds a repository counts too. What
 lies deeper is not searched for, and what a person runs by hand in a folder (a Makefile, a test) is not on the list.
 
-A file that is granted by itself is also compared with what Metier keeps, whatever it is called. A folder is not searched for
-such second names: Metier does not use a file of its own that has one.
+While a file that Metier keeps, decides by or takes secrets from has a second name, nothing is granted to anybody: no folder is
+searched for it.
 """
 
 import os
@@ -14,8 +14,10 @@ import sys
 from collections.abc import Iterable
 from typing import Final
 
+from metier.errors import StateError
 from metier.model.ground import Ground
-from metier.model.job import Place
+from metier.openfile import has_second_name
+from metier.record.private import require_one_name
 
 _REPOSITORIES: Final = frozenset({".git", ".hg", ".svn", ".gitconfig", ".gitmodules", ".husky", ".github"})
 _KEYS: Final = frozenset({".ssh", ".gnupg", ".aws", ".kube", ".docker", ".netrc", ".password-store", ".pki"})
@@ -52,7 +54,18 @@ _PROGRAMS: Final = frozenset(
     | {".venv", "node_modules", "site-packages", "dist-packages"}
 )
 _AGENTS: Final = frozenset(
-    {".claude", ".codex", ".cursor", ".gemini", ".agents", ".skills", ".openclaw", ".omniagent", ".windsurf"}
+    {
+        ".metier",
+        ".claude",
+        ".codex",
+        ".cursor",
+        ".gemini",
+        ".agents",
+        ".skills",
+        ".openclaw",
+        ".omniagent",
+        ".windsurf",
+    }
     | {".continue", ".mcp.json", ".cursorrules", ".windsurfrules", ".clinerules"}
     | {
         "AGENTS.md",
@@ -106,18 +119,18 @@ def touches_state(path: str, ground: Ground) -> bool:
     return overlap(path, os.path.realpath(ground.state))
 
 
-def why_own_file(place: Place, ground: Ground) -> str:
-    """Why a granted file is one that Metier keeps, by another name; empty when it is none of them, or a folder."""
-    if os.path.isdir(place.path):
-        return ""
-    kept = (*_files_in(ground.state), *_files_in(os.path.join(ground.state, "keys")), *ground.secret_files)
-    for path in (*kept, *(ground.decides_by if place.writable else ())):
+def why_second_name(ground: Ground) -> str:
+    """Which file that Metier keeps, decides by or takes secrets from has a second name, and so may lie in any granted folder;
+    empty when none has."""
+    kept = (*_files_in(ground.state), *_files_in(os.path.join(ground.state, "keys")))
+    for path in (*kept, *ground.secret_files, *ground.decides_by):
         try:
-            status = os.stat(path)
+            if has_second_name(os.lstat(path)):
+                require_one_name(path)
         except OSError:
-            continue
-        if (status.st_dev, status.st_ino) == (place.device, place.inode):
-            return f"{place.path!r} cannot be granted: it is another name of {path!r}, which is not for runs"
+            continue  # it is not there
+        except StateError as error:
+            return f"nothing can be granted while {error.message}"
     return ""
 
 

@@ -10,7 +10,7 @@ import msgspec
 from metier.catalog.here import owner
 from metier.config.settings import Settings
 from metier.doors.cli import ended, exits
-from metier.doors.cli.opening import settings_of
+from metier.doors.cli.opening import settings_of, state_to_refuse
 from metier.doors.cli.request import grant_lines, lines, when
 from metier.doors.cli.working import work
 from metier.errors import ConfigError
@@ -204,7 +204,7 @@ def _take_up(ctx: click.Context, settings: Settings, approval: str, *, as_json: 
 def deny_command(ctx: click.Context, approval: str, word: str, as_json: bool) -> None:
     """Say no. It never runs."""
     settings = settings_of(ctx)
-    with Database.open(settings.database) as database:
+    with state_to_refuse() as database:
         made = decide(
             database,
             approval,
@@ -223,7 +223,7 @@ def deny_command(ctx: click.Context, approval: str, word: str, as_json: bool) ->
 @click.pass_context
 def revoke_command(ctx: click.Context, approval: str, as_json: bool) -> None:
     """Take back what was approved and has not run. A standing grant given with it stays: see `metier grants`."""
-    with Database.open(settings_of(ctx).database) as database:
+    with state_to_refuse() as database:
         made = revoke_approval(database, approval, by=at_the_terminal())
     _ended(ctx, approval, made, "is taken back", as_json=as_json)
 

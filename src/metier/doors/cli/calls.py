@@ -6,7 +6,7 @@ from typing import Final
 import click
 import msgspec
 
-from metier.doors.cli.opening import settings_of
+from metier.doors.cli.opening import settings_of, state_to_refuse
 from metier.host.call_log import Line, read_log
 from metier.model.text import one_line
 
@@ -71,15 +71,15 @@ def cancel_command(ctx: click.Context, call_id: str) -> None:
     """End the call ID, whichever process runs it."""
     from metier.catalog.here import owner
     from metier.record.calls import calls_under_way, cancel
-    from metier.record.database import Database
 
-    with Database.open(settings_of(ctx).database) as database:
+    with state_to_refuse() as database:
+        cancelled = cancel(database, call_id, by=owner())
         found = next((each for each in calls_under_way(database) if each.call_id == call_id), None)
-        if found is None or not cancel(database, call_id, by=owner()):
+        if not cancelled:
             raise click.UsageError(
                 f"No call {one_line(call_id, 80)!r} is running. `metier calls list` shows those that are."
             )
-    if found.process is None:
+    if found is not None and found.process is None:
         click.echo(f"{one_line(call_id, 80)} was cut off before: its process is gone.")
     else:
         click.echo(f"✓ {one_line(call_id, 80)} is being ended.")

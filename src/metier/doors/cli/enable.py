@@ -5,8 +5,8 @@ import click
 from metier.catalog.here import owner, trusts_here
 from metier.dialects.names import name_problem
 from metier.doors.cli import exits
-from metier.doors.cli.opening import catalog_of, complete_skill, named
-from metier.errors import RecordError
+from metier.doors.cli.opening import catalog_of, complete_skill, named, state_to_refuse
+from metier.errors import MetierError, RecordError
 from metier.model.text import one_line
 from metier.record.database import Database
 from metier.record.disabling import disable, enable
@@ -53,17 +53,9 @@ def disable_command(ctx: click.Context, names: tuple[str, ...], why: str) -> Non
 
     What is disabled is the name, in every folder: also one that has no skill here.
     """
-    settings, catalog = catalog_of(ctx)
-    unknown: dict[str, str] = {}
-    for name in names:
-        try:
-            named(catalog, name)
-        except click.UsageError as error:
-            if name_problem(name):
-                raise
-            unknown[name] = error.message
+    unknown = _unknown(ctx, names)
     unrecorded = ""
-    with Database.open(settings.database) as database:
+    with state_to_refuse() as database:
         for name in names:
             try:
                 disable(database, name, why=why or "an operator disabled it", by=owner())
@@ -75,3 +67,20 @@ def disable_command(ctx: click.Context, names: tuple[str, ...], why: str) -> Non
     if unrecorded:
         click.echo(f"metier: {unrecorded}", err=True)
         ctx.exit(exits.PROBLEM)
+
+
+def _unknown(ctx: click.Context, names: tuple[str, ...]) -> dict[str, str]:
+    """The names that nothing is called here, and what to say of each. Where nobody can tell, nothing is said."""
+    unknown: dict[str, str] = {}
+    try:
+        _, catalog = catalog_of(ctx)
+    except MetierError:
+        return unknown
+    for name in names:
+        try:
+            named(catalog, name)
+        except click.UsageError as error:
+            if name_problem(name):
+                raise
+            unknown[name] = error.message
+    return unknown

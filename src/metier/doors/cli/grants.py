@@ -5,12 +5,12 @@ import msgspec
 
 from metier.catalog.here import owner
 from metier.doors.cli import exits
-from metier.doors.cli.opening import settings_of
+from metier.doors.cli.opening import settings_of, state_to_refuse
 from metier.doors.cli.request import grant_lines
 from metier.model.approval import StandingGrant
 from metier.model.text import one_line
 from metier.record.approval_clock import moment
-from metier.record.database import Database, open_if_there
+from metier.record.database import open_if_there
 from metier.record.standing import expired, grants_in, revoke
 
 
@@ -56,7 +56,7 @@ def _plain(grant: StandingGrant, *, over: bool) -> dict[str, object]:
 def revoke_command(ctx: click.Context, grants: tuple[str, ...], as_json: bool) -> None:
     """Take each grant back, at once: what it answered is asked again."""
     results: list[dict[str, str]] = []
-    with Database.open(settings_of(ctx).database) as database:
+    with state_to_refuse() as database:
         for each in grants:
             problem = (
                 "" if revoke(database, each, by=owner()) else "there is no such grant that was not revoked"

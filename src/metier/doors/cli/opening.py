@@ -1,16 +1,31 @@
 """What most commands start with: the settings and the catalog, read once."""
 
+import os
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from metier.catalog.catalog import Catalog, Listed
 from metier.catalog.here import catalog_here
-from metier.config.load import load
+from metier.config.load import load, state_folder
 from metier.config.settings import Settings
 from metier.errors import MetierError
 from metier.model.text import one_line
+
+if TYPE_CHECKING:
+    from metier.record.database import Database
+
+
+def state_to_refuse() -> "Database":
+    """The state, for a command that only takes something away. It needs no configuration, and what is doubtful about the state
+    is said and keeps nobody from saying no."""
+    from metier.record.database import Database
+
+    database, doubt = Database.to_refuse(os.path.join(state_folder(os.environ), "state.db"))
+    if doubt:
+        click.echo(f"metier: {one_line(doubt)}", err=True)
+    return database
 
 
 def settings_of(ctx: click.Context, *, project: str | None = None) -> Settings:

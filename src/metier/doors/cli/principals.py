@@ -6,7 +6,7 @@ import click
 
 from metier.catalog.here import owner
 from metier.doors.cli import exits
-from metier.doors.cli.opening import settings_of
+from metier.doors.cli.opening import settings_of, state_to_refuse
 from metier.model.role import ROLES, Kind, Registered
 from metier.model.text import one_line
 from metier.record.database import Database, open_if_there
@@ -83,7 +83,7 @@ def list_command(ctx: click.Context, as_json: bool) -> None:
 @click.pass_context
 def revoke_command(ctx: click.Context, id: str, as_json: bool) -> None:
     """Let ID do nothing any more, at once, nor any agent that acts for it. It is recorded."""
-    with Database.open(settings_of(ctx).database) as database:
+    with state_to_refuse() as database:
         problem = revoke_principal(database, id, by=owner(), owner=owner())
     _answer(ctx, id, problem, "is revoked.", as_json=as_json)
 

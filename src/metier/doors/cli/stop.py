@@ -4,7 +4,7 @@ import click
 
 from metier.catalog.here import owner
 from metier.doors.cli import exits
-from metier.doors.cli.opening import settings_of
+from metier.doors.cli.opening import settings_of, state_to_refuse
 from metier.errors import RecordError
 from metier.record.calls import calls_under_way
 from metier.record.database import Database
@@ -18,7 +18,7 @@ from metier.record.stop import resume, stop
 def stop_command(ctx: click.Context, why: str, as_json: bool) -> None:
     """End every running call and refuse all others, in every process and after every restart."""
     unrecorded = ""
-    with Database.open(settings_of(ctx).database) as database:
+    with state_to_refuse() as database:
         try:
             stop(database, by=owner(), why=why)
         except RecordError as error:
