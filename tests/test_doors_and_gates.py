@@ -216,6 +216,34 @@ def test_these_are_all_the_doors_there_are() -> None:
         or "from metier import pipeline" in path.read_text()
     }
     assert importers == {"hooks.py", "runtime/__init__.py", "runtime/own.py"}
+    # Whatever it calls what it holds, whoever makes calls has one of these; so each of them is listed, with its doors above.
+    makers = (
+        "Runtime",
+        "SyncRuntime",
+        "at_terminal",
+        "_opened",
+        "run_own",
+        "run_hook",
+        "call_written",
+        "resume",
+    )
+    holders = {
+        str(path.relative_to(SOURCE))
+        for path in SOURCE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        and (node.module or "").startswith(("metier.runtime", "metier.blocking", "metier.hooks"))
+        and any(alias.name in makers for alias in node.names)
+    }
+    assert holders == {
+        "__init__.py",
+        "blocking.py",
+        "doors/cli/approvals.py",
+        "doors/cli/call.py",
+        "doors/cli/run.py",
+        "runtime/resume.py",
+        "runtime/written.py",
+    }
 
 
 # --- the gates

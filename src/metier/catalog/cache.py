@@ -5,6 +5,7 @@ The cache is only ever a shortcut: any doubt about it means reading again.
 """
 
 import os
+import stat
 import time
 import zlib
 from typing import Final, final
@@ -50,8 +51,9 @@ def read(folder: str, root: str) -> dict[str, Cached]:
     """What is known of `root`, by path of the manifest; nothing when there is no usable cache."""
     try:
         with open(_place(folder, root), "rb") as file:
-            if os.fstat(file.fileno()).st_uid != os.geteuid():
-                return {}  # somebody else wrote it
+            status = os.fstat(file.fileno())
+            if status.st_uid != os.geteuid() or status.st_nlink != 1 or not stat.S_ISREG(status.st_mode):
+                return {}  # somebody else wrote it, or may under another name
             cached = _decoder.decode(file.read())
     except (OSError, msgspec.DecodeError):
         return {}

@@ -66,7 +66,8 @@ def hold(listed: Listed, *, trust: TrustStore, bundles: BundleStore, now_ns: int
         declared = declared_by(snapshot, listed.manifest, folder=listed.folder) if snapshot else None
     except BundleError as error:
         return Held(broken=str(error))
-    if declared is None or declared.name != skill.name:
+    # What is judged is what the catalog says, so that must be what the bytes say.
+    if declared is None or _says(declared) != _says(skill):
         return Held(broken="it changed a moment ago; try again")
     if bundled:
         if found.signature and (seen is None or seen.tree_signature != found.signature):
@@ -76,6 +77,12 @@ def hold(listed: Listed, *, trust: TrustStore, bundles: BundleStore, now_ns: int
         found = Bytes(digest=found.digest, signature=found.signature, first_use=True)
         return Held(bytes=found, granted=declared.permissions)
     return Held(bytes=found, granted=trusts.permissions.get((skill.name, found.digest), _NOTHING))
+
+
+def _says(skill: Skill) -> tuple[object, ...]:
+    """What of a skill decides about calls."""
+    invoked = (skill.model_may_invoke, skill.user_may_invoke)
+    return (skill.name, invoked, skill.permissions, skill.requirements, skill.tools)
 
 
 def _verdict(listed: Listed, skill: Skill, found: Bytes, trusts: Trusts) -> tuple[str, bool]:

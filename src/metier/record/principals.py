@@ -52,7 +52,8 @@ def add_problem(new: Registered, registered: dict[str, Registered], *, owner: st
 def add_principal(database: "Database", new: Registered, *, by: str, owner: str) -> str:
     """Register somebody. Gives why that was not done; empty when it was.
 
-    Whatever was approved or granted under this id before ends with it: an id that comes back may be somebody else.
+    Whatever was approved or granted under this id before ends with it, and so does everybody who was registered to act for
+    it: an id that comes back may be somebody else.
 
     Raises:
         StateError: when it cannot be written or recorded; then nothing changed.
@@ -62,9 +63,11 @@ def add_principal(database: "Database", new: Registered, *, by: str, owner: str)
     from metier.record.standing import revoke_of
 
     with database.transaction() as connection:
-        if problem := add_problem(new, registered_in(connection), owner=owner):
+        known = registered_in(connection)
+        if problem := add_problem(new, known, owner=owner):
             return problem
         at = now()
+        agents = acting_for(new.id, known) if new.id in known else ()
         row = (new.id, new.kind, new.on_behalf_of, msgspec.json.encode(sorted(new.roles)), at, by, "", "")
         connection.execute(_WRITE, row)
         words = (f"roles: {', '.join(sorted(new.roles))}", f"for: {new.on_behalf_of or 'nobody else'}")
@@ -77,9 +80,23 @@ def add_principal(database: "Database", new: Registered, *, by: str, owner: str)
             reasons=words,
             grant=_digest(row),
         )
-        void_of(connection, new.id, at=at, by=by)
-        revoke_of(connection, new.id, at=at, by=by)
+        for id in agents:
+            gone = _revoke(connection, id, at, by, owner)
+            if gone is not None:
+                append(
+                    connection, "principal_revoked", Act(principal=by), at=at, code=id, grant=_digest(gone)
+                )
+        for id in (new.id, *agents):
+            void_of(connection, id, at=at, by=by)
+            revoke_of(connection, id, at=at, by=by)
     return ""
+
+
+def acting_for(id: str, registered: dict[str, Registered]) -> tuple[str, ...]:
+    """Everybody who is registered to act on somebody's behalf and is not revoked."""
+    return tuple(
+        sorted(each.id for each in registered.values() if each.on_behalf_of == id and not each.revoked)
+    )
 
 
 def revoke_principal(database: "Database", id: str, *, by: str, owner: str) -> str:

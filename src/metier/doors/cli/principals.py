@@ -10,7 +10,13 @@ from metier.doors.cli.opening import settings_of, state_to_refuse
 from metier.model.role import ROLES, Kind, Registered
 from metier.model.text import one_line
 from metier.record.database import Database, open_if_there
-from metier.record.principals import BUILT_IN_AGENTS, add_principal, registered_in, revoke_principal
+from metier.record.principals import (
+    BUILT_IN_AGENTS,
+    acting_for,
+    add_principal,
+    registered_in,
+    revoke_principal,
+)
 
 
 @click.group("principals")
@@ -45,9 +51,17 @@ def add_command(
         roles=frozenset(roles or (["agent"] if agent else [])),
     )
     with Database.open(settings_of(ctx).database) as database:
+        with database.reading() as connection:
+            known = registered_in(connection)
         problem = add_principal(database, new, by=owner(), owner=owner())
     behalf = f", for {new.on_behalf_of}" if new.on_behalf_of else ""
     _answer(ctx, id, problem, f"is registered: {', '.join(sorted(new.roles))}{behalf}.", as_json=as_json)
+    if not problem and id in known and not as_json:
+        click.echo("  It was known before: what was approved or granted under this id then is over.")
+        if agents := acting_for(id, known):
+            click.echo(
+                f"  So is who acted for it: {one_line(', '.join(agents))}. Add them again if they still do."
+            )
 
 
 @principals_command.command("list")
