@@ -1,6 +1,7 @@
 """Calls made from the schemas of tools, and beside them."""
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 from hypothesis import strategies as st
@@ -45,8 +46,16 @@ _NOTE: dict[str, Any] = {
         }
     },
 }
+_STOP: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "at": {"type": "object", "properties": {"x": {"type": "number"}, "y": {"type": "number"}}},
+    },
+}
 TOOLS: tuple[Tool, ...] = (
     _tool("note", _NOTE),
+    _tool("trip", {"type": "object", "properties": {"start": _STOP, "stops": {"type": "array", "items": _STOP}}}),
     _tool("nothing", {"type": "object"}),
     _tool("open", {"type": "object", "additionalProperties": True}),
     _tool("typed", {"type": "object", "additionalProperties": {"type": "string", "maxLength": 3}}),
@@ -138,12 +147,24 @@ def _object(schema: dict[str, Any], top: dict[str, Any]) -> st.SearchStrategy[di
     return st.fixed_dictionaries(must, optional=named)
 
 
+def _inside(value: Any) -> Iterator[dict[str, Any]]:
+    """The objects inside of arguments that fit."""
+    for each in value.values() if isinstance(value, dict) else value:
+        if isinstance(each, dict):
+            yield each
+        if isinstance(each, dict | list):
+            yield from _inside(each)
+
+
 @st.composite
 def spoiled(draw: st.DrawFn, tool: Tool) -> Any:
     """Arguments that nearly fit."""
     given = dict(draw(fitting(tool.parameters, tool.parameters)))
+    inner = list(_inside(given))
     for _ in range(draw(st.integers(1, 2))):
-        match draw(st.integers(0, 3)):
+        match draw(st.integers(0, 4)):
+            case 4 if inner:
+                draw(st.sampled_from(inner))[draw(KEYS)] = draw(TEXTS)
             case 0 if given:
                 del given[draw(st.sampled_from(sorted(given, key=repr)))]
             case 1 if given:

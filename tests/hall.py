@@ -8,12 +8,14 @@ from typing import Any, get_args
 from msgspec import structs
 
 from bad_calls import QUOTING, SECRET, TOOLS
+from fit import misfit
 from gatehouse import FACTS, judged
 from metier.catalog.catalog import Catalog
 from metier.config.settings import BudgetSettings, Window
 from metier.gate.situation import NO_SKILL, Situation
 from metier.host.running import Running
 from metier.model.call import ApprovedCall, Call, Principal, ValidCall
+from metier.model.confirmation_flag import FLAG
 from metier.model.ground import Ground
 from metier.model.outcome import Completed, Failed, Outcome, RefusalCode, Refused
 from metier.model.ports import OperationFunction
@@ -86,6 +88,10 @@ class Hall:
     def holds(self, call: Call, outcome: Outcome) -> None:
         """What is promised for any call at all."""
         assert outcome.call_id == call.id
+        if not isinstance(outcome, Refused) or outcome.code not in ("invalid_arguments", "unknown_tool"):
+            assert (why := self.must_be_refused(call)) == "", (
+                f"{call.tool} was not refused with {call.arguments!r:.500}: {why}"
+            )
         if isinstance(outcome, Completed):
             self.ends["completed"] += 1
             self.expected[call.id] = ["skill_execution_started", "skill_executed"]
@@ -107,6 +113,13 @@ class Hall:
             assert SECRET not in " ".join(outcome.reasons)
         self.ends[outcome.code] += 1
         self.expected[call.id] = ["skill_execution_blocked"]
+
+    def must_be_refused(self, call: Call) -> str:
+        """Why this call may not come past its schema, by another reading than the gate's; empty when it may."""
+        tool = self.tools.get(call.tool)
+        if tool is None:
+            return "there is no such tool"
+        return misfit(tool.parameters, call.arguments, word=FLAG if tool.confirmation is not None else "")
 
     def payload(self, seq: int, name: str) -> bytes:
         with self.database.reading() as connection:

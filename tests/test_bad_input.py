@@ -11,18 +11,34 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from bad_calls import CALLS
+import metier.gate.schema as schema
+import metier.gate.validate as validate
+from bad_calls import CALLS, TOOLS
+from fit import misfit
 from hall import Hall
 from machine import Machine, write_skill
 from metier import Completed, Failed, Refused, SyncRuntime
 from metier.model.outcome import Outcome
+from metier.model.settled import settled
 from naughty import ALL, NAUGHTY
 
 MANY = int(os.environ.get("METIER_BAD_CALLS", "5000"))
 AT_ONCE = 10
+
+MISFITS: dict[str, tuple[str, Any]] = {
+    "a wrong type": ("note", {"title": 7}),
+    "something missing": ("note", {"count": 1}),
+    "too many": ("note", {"title": "x", "tags": list("abcdef")}),
+    "a name nobody knows": ("nothing", {"extra": 1}),
+    "a name nobody knows in an object": ("trip", {"start": {"name": "x", "extra": 1}}),
+    "one deeper": ("trip", {"start": {"at": {"x": 1, "z": 2}}}),
+    "one in a list": ("trip", {"stops": [{"name": "x"}, {"nom": "y"}]}),
+    "a schema that lies elsewhere": ("unusable", {}),
+}
+"""What no gate may let through, by tool and arguments."""
 
 
 @pytest.fixture
@@ -39,12 +55,16 @@ def test_aud_20_every_bad_call_is_refused_with_a_reason_and_is_exactly_one_recor
         max_examples=max(MANY // AT_ONCE, 1),
         deadline=None,
         database=None,
+        phases=[
+            Phase.generate
+        ],  # a fault says what was asked, and all share one hall: nothing to make smaller
         suppress_health_check=list(HealthCheck),
     )
     @given(st.lists(CALLS, min_size=AT_ONCE, max_size=AT_ONCE))
     def ask(asked: list[tuple[str, Any]]) -> None:
         anyio.run(hall.ask, asked)
 
+    anyio.run(hall.ask, list(MISFITS.values()))  # chance need not find these
     ask()
     assert hall.asked >= MANY * 9 // 10
     assert hall.recorded() == hall.expected
@@ -52,6 +72,50 @@ def test_aud_20_every_bad_call_is_refused_with_a_reason_and_is_exactly_one_recor
     ends = {"completed", "invalid_arguments", "unknown_tool", "confirmation_required"}
     assert ends - rare <= set(hall.ends) <= ends, "every end is met, and no other"
     assert min(hall.ends["completed"], hall.ends["invalid_arguments"]) > hall.asked // 20
+
+
+@pytest.mark.parametrize("case", MISFITS)
+def test_aud_20_what_does_not_fit_the_schema_of_a_tool_is_refused(hall: Hall, case: str) -> None:
+    [outcome] = anyio.run(hall.ask, [MISFITS[case]])
+    assert code_of(outcome) == "invalid_arguments"
+
+
+@pytest.mark.parametrize("case", MISFITS)
+def test_aud_20_a_gate_that_lets_it_through_is_found_out(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    monkeypatch.setattr(validate, "_unfit", lambda _arguments, _tool: "")
+    with pytest.raises(AssertionError, match="was not refused"):
+        anyio.run(hall.ask, [MISFITS[case]])
+
+
+@pytest.mark.parametrize("case", [each for each in MISFITS if MISFITS[each][0] == "trip"])
+def test_aud_20_a_gate_that_leaves_inner_objects_open_is_found_out(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    monkeypatch.setattr(schema, "close_nested", lambda *_, **__: None)
+    schema._validator.cache_clear()
+    try:
+        with pytest.raises(AssertionError, match="was not refused"):
+            anyio.run(hall.ask, [MISFITS[case]])
+    finally:
+        schema._validator.cache_clear()
+
+
+@pytest.mark.slow
+@settings(max_examples=1_000, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(CALLS)
+def test_two_readings_of_a_schema_agree(asked: tuple[str, Any]) -> None:
+    name, given = asked
+    tool = next((each for each in TOOLS if each.name == name), None)
+    if tool is None or tool.confirmation is not None or not isinstance(given, dict):
+        return
+    try:
+        arguments = settled(given)
+        said = schema.problem_with(tool.parameters, arguments)
+    except ValueError:
+        return  # nothing for a schema to judge, or no schema to judge it with
+    assert bool(misfit(tool.parameters, given)) == bool(said), said
 
 
 # --- the naughty strings, in every text field of the doors there are

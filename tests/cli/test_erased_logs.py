@@ -1,5 +1,8 @@
 """What a skill wrote into the log of its call goes with whatever else was kept of that call."""
 
+import sqlite3
+from contextlib import closing
+
 import anyio
 import pytest
 
@@ -57,3 +60,32 @@ def test_erasing_again_finishes_what_was_hindered(machine: Machine) -> None:
     anyio.run(ran_on.append, "canary")
     assert "✓ Erased" in machine.metier("audit", "erase", "1", "--yes").stdout
     assert logs(machine) == []
+
+
+def test_a_wrong_number_among_them_erases_nothing_and_that_is_said(machine: Machine) -> None:
+    ran(machine, "call_1", OLD)
+    done = machine.metier("audit", "erase", "1", "9999", "--yes", check=5)
+    assert "there is no record 9999 (the newest is 2); nothing was erased" in done.stderr
+    assert logs(machine) == ["call_1"]
+    assert '"a"' in machine.metier("audit", "show", "1").stdout
+    assert "payload_erased" not in machine.metier("audit", "tail").stdout
+    assert "✓ Erased" in machine.metier("audit", "erase", "1", "--yes").stdout
+
+
+def test_a_mistyped_call_is_said(machine: Machine) -> None:
+    ran(machine, "call_1", OLD)
+    assert (
+        "nothing was erased" in machine.metier("audit", "erase", "--call", "call_l", "--yes", check=5).stderr
+    )
+    assert logs(machine) == ["call_1"]
+
+
+def test_a_timer_tells_of_a_record_whose_age_nobody_can_read(machine: Machine) -> None:
+    ran(machine, "call_1", OLD)
+    ran(machine, "call_2", OLD)
+    with closing(sqlite3.connect(machine.state / "state.db", isolation_level=None)) as intruder:
+        intruder.execute("UPDATE audit SET body = x'00' WHERE seq = 1")
+    done = machine.metier("audit", "retain", "--days", "30", check=1)
+    assert "of 3 records" in done.stdout
+    assert "How old record 1 is cannot be read" in done.stderr
+    assert "metier audit verify" in done.stderr

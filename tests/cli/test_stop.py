@@ -1,14 +1,19 @@
 """The stop button at the command line, and that it is not forgotten."""
 
 import os
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from machine import Machine, write_skill
+from metier.record.audit import AuditLog, Intent
+from metier.record.chain import Act
+from metier.record.database import Database
 
 READ = ("call", "read_skill", '{"name": "tea"}')
 
@@ -151,3 +156,42 @@ def test_what_runs_is_ended_when_nobody_can_tell_any_more_whether_it_may(machine
     finally:
         running.kill()
         running.wait()
+
+
+def begin(machine: Machine, *calls: str) -> str:
+    """Calls without an outcome; gives where the state is."""
+    path = str(machine.state / "state.db")
+    with Database.open(path) as database:
+        for call in calls:
+            act = Act(principal="agent:cli", call_id=call, tool="notes/write", evidence="policy")
+            assert isinstance(AuditLog(database).intent(act), Intent)
+    return path
+
+
+@pytest.mark.parametrize("column", ["process", "cancelled_by", "call_id"])
+def test_a_cell_that_is_no_text_takes_nobody_the_list_the_end_of_a_call_or_the_stop(
+    machine: Machine, column: str
+) -> None:
+    with closing(sqlite3.connect(begin(machine, "call-1", "call-2"), isolation_level=None)) as intruder:
+        intruder.execute(f"UPDATE open_intent SET {column} = CAST(x'ff' AS TEXT) WHERE seq = 1")  # noqa: S608
+    listed = machine.metier("calls", "list").stdout
+    assert "call-1" in listed
+    assert "call-2" in listed
+    machine.metier("calls", "cancel", "call-2")
+    assert "running calls are being ended" in machine.metier("stop").stdout
+
+
+def test_a_stop_whose_calls_cannot_be_listed_is_still_told_as_one(machine: Machine) -> None:
+    path = begin(machine, "call-1")
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        size = file.execute("PRAGMA page_size").fetchone()[0]
+        [page] = file.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'open_intent'").fetchone()
+    with open(path, "r+b") as state:
+        state.seek((page - 1) * size)
+        state.write(b"\xff" * size)
+    done = machine.metier("stop")
+    assert "running calls are being ended" in done.stdout
+    assert "cannot be listed" in done.stderr
+    write_skill(machine.skills / "tea")
+    assert "an operator stopped everything" in machine.metier(*READ, check=3).stderr

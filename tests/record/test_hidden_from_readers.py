@@ -16,7 +16,7 @@ from metier.model.permission import PermissionSet
 from metier.model.role import Registered
 from metier.record.audit import AuditLog, Intent, IntentDenied
 from metier.record.beside import apart
-from metier.record.calls import calls_under_way, cancel
+from metier.record.calls import calls_under_way, cancel, cancelled_in
 from metier.record.chain import Act
 from metier.record.database import Database
 from metier.record.disabling import all_disabled, disable
@@ -158,7 +158,7 @@ def test_aud_02_a_row_that_only_the_table_has_and_not_its_index_is_found(
         assert "owner" in registered_in(connection)["human:mallory"].roles, "he would count"
     found = verify(path)
     assert (found.ok, found.first_bad) == (False, None)
-    assert "'principal'" in found.problem
+    assert "sqlite_autoindex_principal_1" in found.problem
 
 
 def misled(path: str) -> None:
@@ -240,7 +240,7 @@ def test_aud_01_rows_out_of_order_in_their_page_are_found(
         assert not stopped_in(connection), "without being found it would undo the stop"
     found = verify(path)
     assert not found.ok
-    assert "'setting'" in found.problem
+    assert "sqlite_autoindex_setting_1" in found.problem
 
 
 @pytest.mark.slow
@@ -384,7 +384,7 @@ def test_a_planted_erasure_keeps_no_payload_from_being_erased(
     for number in range(2):
         log.refused(act, code="c", reasons=("r",), payloads={"arguments": number})
     intruder.execute("INSERT INTO erasure VALUES (1, 2)")
-    due = older_than(database, "9999")
+    due = older_than(database, "9999").seqs
     assert due == [1, 2]
     assert erase(database, due, by="human:owner") == 2
     assert [record.about for record in log.tail(2)] == [1, 2]
@@ -458,6 +458,9 @@ def test_whoever_cancelled_a_call_is_on_the_record(
         "UPDATE audit SET body = x'00'",
         "UPDATE open_intent SET process = '²'",
         "UPDATE open_intent SET process = 7",
+        "UPDATE open_intent SET process = CAST(x'ff' AS TEXT)",
+        "UPDATE open_intent SET cancelled_by = CAST(x'ff' AS TEXT), process = ''",
+        "UPDATE audit SET body = CAST(x'ff' AS TEXT)",
     ],
 )
 def test_a_damaged_call_hides_no_other_and_can_be_ended(
@@ -467,6 +470,90 @@ def test_a_damaged_call_hides_no_other_and_can_be_ended(
     [found] = calls_under_way(database)
     assert (found.call_id, found.process) == (BEGUN.call_id, None)
     assert cancel(database, found.call_id, by="human:owner")
+
+
+def test_a_call_whose_name_is_no_text_keeps_no_other_from_being_ended(
+    settled: AuditLog, database: Database, intruder: sqlite3.Connection
+) -> None:
+    other = msgspec.structs.replace(BEGUN, call_id="call-8")
+    assert isinstance(settled.intent(other), Intent)
+    intruder.execute(
+        "UPDATE open_intent SET call_id = CAST(x'ff' AS TEXT) WHERE call_id = ?", (BEGUN.call_id,)
+    )
+    intruder.execute("UPDATE open_intent SET cancelled_by = CAST(x'ff' AS TEXT) WHERE call_id <> 'call-8'")
+    assert [each.call_id for each in calls_under_way(database)] == [BEGUN.call_id, "call-8"]
+    assert cancel(database, "call-8", by="human:owner")
+    intruder.execute("UPDATE open_intent SET process = 'one'")
+    with database.reading() as connection:
+        assert cancelled_in(connection, "one")["call-8"] == "human:owner"
+
+
+def test_a_cancelling_that_could_not_be_recorded_is_settled_by_cancelling_again(
+    path: str, settled: AuditLog, database: Database, intruder: sqlite3.Connection
+) -> None:
+    intruder.execute("UPDATE open_intent SET cancelled_by = 'human:owner'")
+    assert verify(path).problem.endswith("cancel it again to settle it")
+    assert cancel(database, BEGUN.call_id, by="human:owner")
+    assert verify(path).ok
+
+
+def test_who_cancelled_one_call_did_not_cancel_another(
+    path: str, settled: AuditLog, database: Database, intruder: sqlite3.Connection
+) -> None:
+    assert isinstance(settled.intent(msgspec.structs.replace(BEGUN, call_id="call-8")), Intent)
+    assert cancel(database, "call-8", by="human:owner")
+    assert verify(path).ok
+    intruder.execute("UPDATE open_intent SET cancelled_by = 'human:owner'")
+    assert "no record says by whom" in verify(path).problem
+
+
+def test_who_cancelled_the_first_attempt_did_not_cancel_the_second(
+    path: str, database: Database, log: AuditLog, intruder: sqlite3.Connection
+) -> None:
+    first = log.intent(BEGUN)
+    assert isinstance(first, Intent)
+    assert cancel(database, BEGUN.call_id, by="human:owner")
+    log.outcome(first, "skill_execution_error")
+    assert isinstance(log.intent(msgspec.structs.replace(BEGUN, attempt=2)), Intent)
+    assert verify(path).ok
+    intruder.execute("UPDATE open_intent SET cancelled_by = 'human:owner'")
+    assert "no record says by whom" in verify(path).problem
+
+
+def test_the_end_of_one_attempt_leaves_it_on_the_record_who_cancelled_the_other(
+    path: str, database: Database, log: AuditLog
+) -> None:
+    assert isinstance(log.intent(BEGUN), Intent)
+    second = log.intent(msgspec.structs.replace(BEGUN, attempt=2))
+    assert isinstance(second, Intent)
+    assert cancel(database, BEGUN.call_id, by="human:owner")
+    log.outcome(second, "skill_execution_error")
+    assert [each.cancelled_by for each in calls_under_way(database)] == ["human:owner"]
+    assert verify(path).ok, verify(path).problem
+
+
+def test_what_is_kept_of_cancelled_calls_does_not_grow_with_the_log(
+    database: Database, log: AuditLog
+) -> None:
+    from metier.record.follow import Ledger
+    from metier.record.glance import decode
+    from metier.record.signed_head import HeadLedger
+
+    for number in range(20):
+        intent = log.intent(msgspec.structs.replace(BEGUN, call_id=f"call-{number}"))
+        assert isinstance(intent, Intent)
+        assert cancel(database, f"call-{number}", by="human:owner")
+        log.outcome(intent, "skill_execution_error")
+    with database.reading() as connection:
+        ledger = Ledger(connection, HeadLedger(connection, None))
+        before = len(msgspec.json.encode(_kept_in(ledger)))
+        for (body,) in connection.execute("SELECT body FROM audit ORDER BY seq"):
+            assert ledger.take(decode(body)) == ""
+    assert len(msgspec.json.encode(_kept_in(ledger))) == before
+
+
+def _kept_in(ledger: object) -> list[object]:
+    return [list(value) for value in vars(ledger).values() if isinstance(value, dict | set)]
 
 
 def test_a_draft_that_a_killed_process_left_is_swept_after_an_hour(path: str) -> None:
@@ -483,7 +570,7 @@ def test_a_draft_that_a_killed_process_left_is_swept_after_an_hour(path: str) ->
     Database.look(path).close()
     assert set(left) < set(os.listdir(folder)), "looking leaves no trace"
     Database.open(path).close()
-    assert set(os.listdir(folder)) == {name, *kept, fresh}
+    assert set(os.listdir(folder)) == {name, f"{name}.made", *kept, fresh}
 
 
 def test_a_record_of_an_erasure_is_about_its_own_record() -> None:

@@ -2,10 +2,12 @@
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
+import metier.record.place as place
 from metier.errors import RecordError, StateError
 from metier.record.audit import AuditLog, Intent
 from metier.record.chain import Act
@@ -81,3 +83,53 @@ def test_a_second_name_that_it_gets_while_it_is_open_is_noticed_before_anything_
         assert caught.value.remedy
         os.unlink(granted)
         log.refused(act, code="c", reasons=("r",))
+
+
+class Clock:
+    """Stands in for the clocks of a place, and goes on only when it is told to."""
+
+    def __init__(self, ahead: float) -> None:
+        self.seconds = 1_000.0
+        self._wall = time.time_ns() + int(ahead * 1e9)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def time_ns(self) -> int:
+        return self._wall
+
+
+@pytest.mark.parametrize("side", ["", "-wal", "-shm"])
+def test_a_second_name_in_another_folder_is_noticed_within_a_second_although_the_own_folder_tells_nothing(
+    path: str, granted: str, act: Act, side: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Database.open(path) as database:
+        log = AuditLog(database)
+        clock = Clock(ahead=60.0)  # long after the folder changed
+        monkeypatch.setattr(place, "time", clock)
+        log.refused(act, code="c", reasons=("r",))
+        folder = os.stat(os.path.dirname(path))
+        os.link(f"{path}{side}", granted)
+        assert os.stat(os.path.dirname(path)) == folder
+        log.refused(
+            act, code="c", reasons=("r",)
+        )  # the control: the folder alone is looked at, and is as it was
+        for _ in range(2):
+            clock.seconds += place.AGAIN_SECONDS
+            with pytest.raises((RecordError, StateError), match="second name"):
+                log.refused(act, code="c", reasons=("r",))
+        os.unlink(granted)
+        log.refused(act, code="c", reasons=("r",))
+        assert len(log.tail(10)) == 3
+
+
+def test_a_folder_that_changed_a_moment_ago_is_not_believed_for_a_second(
+    path: str, granted: str, act: Act, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Database.open(path) as database:
+        log = AuditLog(database)
+        monkeypatch.setattr(place, "time", Clock(ahead=0.0))
+        log.refused(act, code="c", reasons=("r",))
+        os.link(path, granted)
+        with pytest.raises((RecordError, StateError), match="second name"):
+            log.refused(act, code="c", reasons=("r",))

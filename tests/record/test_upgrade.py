@@ -13,13 +13,13 @@ from metier.errors import StateError
 from metier.model.permission import PermissionSet
 from metier.record import connection
 from metier.record.audit import AuditLog, Intent
-from metier.record.beside import apart
 from metier.record.chain import GENESIS, Act, link
 from metier.record.database import Database
 from metier.record.payload import PAYLOAD_BYTES
 from metier.record.schema import APPLICATION_ID, MIGRATIONS, VERSION
 from metier.record.trust import Trusts, TrustStore
 from metier.record.verify import verify
+from older_state import as_of_the_third_step
 
 NEXT = ("CREATE TABLE later (x)", "INSERT INTO later VALUES ('made by the upgrade')")
 GRANTED = PermissionSet(binaries=frozenset({"jq"}))
@@ -102,25 +102,6 @@ def test_rel_14_what_was_upgraded_is_refused_by_the_older_version(
         Database.open(path)
     assert f"schema {VERSION + 1}" in caught.value.remedy
     assert version(path) == VERSION + 1
-
-
-def as_of_the_third_step(path: str) -> None:
-    """Put what lies beside records back into a table of its own."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as file:
-        file.execute("PRAGMA foreign_keys=OFF")
-        rows = file.execute("SELECT * FROM audit").fetchall()
-        file.execute("DROP TABLE audit")
-        for statement in MIGRATIONS[0][:2]:
-            file.execute(statement)
-        for seq, body, hash, keys, kept in rows:
-            file.execute("INSERT INTO audit VALUES (?, ?, ?)", (seq, body, hash))
-            erased = kept is not None and not kept.strip(b"\0")
-            found = {} if erased else apart(kept) or {}
-            for place, name in enumerate(sorted(msgspec.json.decode(body).get("payloads", {}))):
-                key = keys[place * 32 : place * 32 + 32]
-                content = bytes(9) if erased else found.get(name)
-                file.execute("INSERT INTO payload VALUES (?, ?, ?, ?)", (seq, name, key, content))
-        file.execute("PRAGMA user_version=3")
 
 
 @pytest.fixture

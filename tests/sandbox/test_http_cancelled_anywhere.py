@@ -11,7 +11,7 @@ import ssl
 import stat
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -30,6 +30,7 @@ from metier.sandbox.egress_limits import EgressLimits
 from metier.sandbox.http import HttpSandbox
 from metier.sandbox.pinned import Raw
 from metier.sandbox.reply import Answer, Failed
+from stepwise import Steps
 
 Work = Callable[[], Awaitable[bool]]
 ENDS = (b"\r\n\r\n", b'{"a":1}')
@@ -138,52 +139,6 @@ def place(authority: Authority) -> Iterator[Place]:
     made.put("silent.example", Server(b""))
     yield made
     made.close()
-
-
-class Steps:
-    """Counts the steps of all tasks that are started meanwhile, and acts at one of them."""
-
-    def __init__(self, at: int, act: Callable[[], None], *, waking: bool) -> None:
-        self.taken = 0
-        self._at = at
-        self._act = act
-        self._waking = waking
-
-    def task(self, loop: Any, work: Coroutine[Any, Any, Any], **more: Any) -> asyncio.Task[Any]:
-        async def counted() -> Any:
-            return await Counted(work, self)
-
-        return asyncio.Task(counted(), loop=loop, **more)
-
-    def step(self, waits_for: Any) -> None:
-        self.taken += 1
-        if self.taken != self._at:
-            return
-        if self._waking and waits_for is not None:
-            waits_for.add_done_callback(lambda _: self._act())  # before the task hears of it
-        else:
-            asyncio.get_running_loop().call_soon(self._act)
-
-
-class Counted:
-    def __init__(self, work: Coroutine[Any, Any, Any], steps: Steps) -> None:
-        self._work = work
-        self._steps = steps
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        go: Callable[[Any], Any] = self._work.send
-        given: Any = None
-        while True:
-            try:
-                waits_for = go(given)
-            except StopIteration as end:
-                return end.value
-            self._steps.step(waits_for)
-            try:
-                given = yield waits_for
-                go = self._work.send
-            except BaseException as problem:  # noqa: BLE001  handed on to the work
-                given, go = problem, self._work.throw
 
 
 async def cancelled_at(

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from metier.sandbox import bubblewrap, bwrap_line
+
 # In a mount namespace of its own, for the test needs a mount that nothing else sees.
 SCRIPT = """
 import os, subprocess, sys
@@ -82,3 +84,35 @@ def test_a_bubblewrap_that_hangs_is_waited_for_no_longer_than_it_may_take(tmp_pa
     assert missing == "['namespaces for ordinary users']"
     assert why == "root could not make an identity for a sandbox: bubblewrap said nothing of it for 0.5 s"
     assert more == "0 descriptors more"
+
+
+# The real one makes the identity; this one only tells of a first process, and stays.
+TELLS_AND_HANGS = """#!/usr/bin/python3 -IS
+import os, sys, time
+if "--info-fd" in sys.argv:
+    os.execv("BWRAP", ["bwrap", *sys.argv[1:]])
+words = os.read(int(sys.argv[sys.argv.index("--args") + 1]), 1 << 20).split(b"\\0")
+os.write(int(words[words.index(b"--json-status-fd") + 1]), b'{"child-pid": %d}\\n' % os.getpid())
+time.sleep(40)
+"""
+
+
+@pytest.mark.timeout(20)
+def test_a_bubblewrap_that_tells_its_first_process_and_hangs_is_waited_for_no_longer_than_it_may_take(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for each in (tmp_path, *tmp_path.parents[:2]):
+        each.chmod(0o755)  # whoever root lends to can start it
+    real = bwrap_line.find()
+    assert real
+    hangs = tmp_path / "bwrap"
+    hangs.write_text(TELLS_AND_HANGS.replace("BWRAP", real))
+    hangs.chmod(0o755)
+    assert not any(each.what.startswith("namespaces") for each in bubblewrap.Bubblewrap().missing())
+    monkeypatch.setattr(bwrap_line, "find", lambda: str(hangs))
+    monkeypatch.setattr(bubblewrap, "BUILD_SECONDS", 0.5)
+    assert bubblewrap.Bubblewrap().missing()  # an identity may be kept from here on
+    before = len(os.listdir("/proc/self/fd"))
+    missing = bubblewrap.Bubblewrap().missing()
+    assert missing[0].why == "bubblewrap did not come to an end in 0.5 s"
+    assert len(os.listdir("/proc/self/fd")) == before

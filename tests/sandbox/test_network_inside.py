@@ -250,3 +250,57 @@ def test_without_namespaces_a_run_with_network_is_not_started() -> None:
     report = run(shell("true", permissions=GRANTED), "landlock")
     assert report.ending == "not_started"
     assert report.fault and "network" in report.fault.message
+
+
+LEAVE = """
+import os
+import socket
+import time
+import urllib.parse
+proxy = urllib.parse.urlsplit(os.environ["http_proxy"])
+left = []
+for _ in range(60):
+    each = socket.socket()
+    each.setblocking(False)
+    try:
+        each.connect((proxy.hostname, proxy.port))
+    except BlockingIOError:
+        pass
+    left.append(each)
+for each in left:
+    try:
+        each.send(b"GET http://api.example.org/left HTTP/1.1\\r\\nHost: api.example.org\\r\\n\\r\\n")
+    except OSError:
+        pass
+time.sleep(STAY)
+result = len(left)
+"""
+
+
+def test_what_a_run_leaves_at_the_proxys_door_is_not_sent_in_the_next_run(
+    listen: Callable[..., Listener], world: World
+) -> None:
+    heard: list[bytes] = []
+
+    def answer(asked: bytes) -> bytes:
+        heard.append(asked)
+        return reply()
+
+    world.put("api.example.org", listen(answer))
+    plain = PermissionSet(hosts=frozenset({"http://api.example.org"}))
+
+    async def go() -> tuple[int, int]:
+        async with walled(egress=lambda hosts: world.egress(*hosts)) as each:
+            leave = LEAVE.replace("STAY", "0.5")
+            assert (await each(python(leave, permissions=plain))).value == 60
+            while_it_stayed = len(heard)
+            assert (await each(python(LEAVE.replace("STAY", "0"), permissions=plain))).value == 60
+            await anyio.sleep(0.2)  # what is under way is heard by then
+            heard.clear()
+            idle = "import time\ntime.sleep(0.6)\nresult = 1"
+            assert (await each(python(idle, permissions=plain))).value == 1
+            return while_it_stayed, len(heard)
+
+    while_it_stayed, later = anyio.run(go)
+    assert while_it_stayed, "nothing was sent for the one that left it: nothing was tried"
+    assert later == 0

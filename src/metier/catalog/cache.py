@@ -47,10 +47,15 @@ def _place(folder: str, root: str) -> str:
     return os.path.join(folder, f"catalog-{zlib.crc32(name):08x}-{len(name)}.bin")
 
 
+def _opener(path: str, flags: int) -> int:
+    """Whatever lies there, it neither leads elsewhere nor keeps anybody waiting."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
 def read(folder: str, root: str) -> dict[str, Cached]:
     """What is known of `root`, by path of the manifest; nothing when there is no usable cache."""
     try:
-        with open(_place(folder, root), "rb") as file:
+        with open(_place(folder, root), "rb", opener=_opener) as file:
             status = os.fstat(file.fileno())
             if status.st_uid != os.geteuid() or status.st_nlink != 1 or not stat.S_ISREG(status.st_mode):
                 return {}  # somebody else wrote it, or may under another name

@@ -35,28 +35,39 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
     """Decisions and requests that were open."""
     revoked: int
     """Standing grants."""
+    keys: bool = False
+    """Whether the keys that were saved with it came back too."""
 
 
 def back_up(database: str, target: str, *, keys: "Keys | None" = None) -> Verification:
     """Copy the state database at the path `database` to the new file `target`, with the keys beside it where they are given.
 
-    What it gives says whether the copy is whole. Also one that is not is kept: it may be the evidence.
+    What it gives says whether the copy is whole. Also one that is not is kept: it may be the evidence. Where nothing was ever
+    signed there are no keys to be copied.
 
     Raises:
         StateError: when it cannot be read or written, or there is a file of that name.
     """
-    import sqlite3
-
-    from metier.record.connection import DRIVER_ERRORS, explain, look
-    from metier.record.litter import sweep
+    from metier.record.litter import sweep_backups
 
     target = os.path.abspath(target)
     beside = (target,) if keys is None else (target, target + KEYS)
     if there := next((path for path in beside if os.path.lexists(path)), None):
         raise StateError(f"there is something at {there} already", remedy="Choose another name")
-    for path in (target, target + KEYS):
-        sweep(path)
-    draft = f"{target}.{os.urandom(8).hex()}.draft"
+    sweep_backups(os.path.dirname(target))
+    if keys is None or not keys.there:
+        return _backed_up(database, target, None)
+    with keys.alone():  # a key that is changed in between would not fit the copy
+        return _backed_up(database, target, keys.saved())
+
+
+def _backed_up(database: str, target: str, saved: dict[str, str] | None) -> Verification:
+    import sqlite3
+
+    from metier.record.connection import DRIVER_ERRORS, explain, look
+    from metier.record.litter import backup_draft
+
+    draft = backup_draft(target)
     try:
         _empty(draft)
         source = look(database)
@@ -71,13 +82,13 @@ def back_up(database: str, target: str, *, keys: "Keys | None" = None) -> Verifi
             finally:
                 copy.close()
         except DRIVER_ERRORS as error:
-            raise explain(error, draft) from error
+            raise explain(error, database if _is_damage(error) else draft) from error
         finally:
             source.close()
         found = verify(draft)
         _settle(draft, target)
-        if keys is not None:
-            _write_keys(keys, target + KEYS)
+        if saved is not None:
+            _write_keys(saved, target + KEYS)
     except OSError as error:
         raise StateError(
             f"the backup {target} cannot be written: {error.strerror}",
@@ -88,6 +99,11 @@ def back_up(database: str, target: str, *, keys: "Keys | None" = None) -> Verifi
     return found
 
 
+def _is_damage(error: Exception) -> bool:
+    """Whether it is the source that is wrong: what was only just made is not damaged, it finds no room."""
+    return isinstance(error, UnicodeDecodeError) or getattr(error, "sqlite_errorcode", 0) & 0xFF in (11, 26)
+
+
 def restore(source: str, database: str, *, by: str, keys: "Keys") -> Restored:
     """Put the backup at `source` in place as the state database at the path `database`, where there is none.
 
@@ -96,7 +112,7 @@ def restore(source: str, database: str, *, by: str, keys: "Keys") -> Restored:
     Raises:
         StateError: when there is a state already, the backup is not whole, or it cannot be written.
     """
-    from metier.record.database import Database
+    from metier.record.database import Database, leave_sign
     from metier.record.keys import vouched_by
     from metier.record.private import make_private_folder
 
@@ -113,7 +129,9 @@ def restore(source: str, database: str, *, by: str, keys: "Keys") -> Restored:
         )
     if os.path.lexists(source) and not os.path.isfile(source):
         raise StateError(f"{source} is not a file", remedy="Give a file that `metier backup` made")
-    saved = {} if os.path.lexists(keys.folder) else _read_keys(source + KEYS)
+    saved = {} if keys.whole else _read_keys(source + KEYS)
+    if saved and not keys.fit(saved):
+        saved = {}
     vouched = vouched_by(saved, source + KEYS) if saved else keys.known()
     make_private_folder(os.path.dirname(database))
     draft = f"{database}.{os.urandom(8).hex()}.draft"
@@ -127,10 +145,14 @@ def restore(source: str, database: str, *, by: str, keys: "Keys") -> Restored:
             )
         with Database.open(draft, create=False) as opened:
             with opened.transaction() as connection:
-                restored = _begin_again(connection, found, by)
+                restored = _begin_again(connection, found, by, keys=bool(saved))
             if not opened.flush():
                 raise StateError(f"{draft} is in use", remedy="Find out by whom, then restore again")
+        _require_still_whole(draft, source)
+        if saved:  # before the state is there: who is cut off in between can do all of it again
+            keys.bring_back(saved)
         _settle(draft, database)
+        leave_sign(database)
     except OSError as error:
         raise StateError(
             f"{source} cannot be restored: {error.strerror}",
@@ -138,12 +160,20 @@ def restore(source: str, database: str, *, by: str, keys: "Keys") -> Restored:
         ) from error
     finally:
         _forget(draft)
-    if saved:
-        keys.bring_back(saved)
     return restored
 
 
-def _begin_again(connection: "sqlite3.Connection", found: Verification, by: str) -> Restored:
+def _require_still_whole(draft: str, source: str) -> None:
+    """What was written into the copy must not have destroyed it: a damaged file may look whole until then."""
+    again = verify(draft)
+    if not again.ok:
+        raise StateError(
+            f"{source} is not whole, so it is not restored: {again.problem}",
+            remedy="Keep it as evidence and look for another",
+        )
+
+
+def _begin_again(connection: "sqlite3.Connection", found: Verification, by: str, *, keys: bool) -> Restored:
     from metier.record.approval_ending import void_all
     from metier.record.chain import Act, append, now
     from metier.record.question_key import forget_all
@@ -162,7 +192,7 @@ def _begin_again(connection: "sqlite3.Connection", found: Verification, by: str)
         reasons=("everything is stopped until a person resumes it",),
     )
     connection.execute("INSERT OR REPLACE INTO setting VALUES ('stopped', ?, ?, ?)", (WHY, at, by))
-    return Restored(records=found.records, head=found.head, voided=voided, revoked=revoked)
+    return Restored(records=found.records, head=found.head, voided=voided, revoked=revoked, keys=keys)
 
 
 def _empty(path: str) -> None:
@@ -210,12 +240,14 @@ def _forget(draft: str) -> None:
             os.unlink(path)
 
 
-def _write_keys(keys: "Keys", target: str) -> None:
-    draft = f"{target}.{os.urandom(8).hex()}.draft"
+def _write_keys(saved: dict[str, str], target: str) -> None:
+    from metier.record.litter import backup_draft
+
+    draft = backup_draft(target)
     try:
         _empty(draft)
         with open(draft, "wb") as written:
-            written.write(msgspec.json.encode(keys.saved()))
+            written.write(msgspec.json.encode(saved))
         _settle(draft, target)
     finally:
         _forget(draft)

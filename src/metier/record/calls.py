@@ -44,19 +44,23 @@ def calls_under_way(database: "Database") -> list[UnderWay]:
     """Every call without an outcome, oldest first."""
     with database.reading() as connection:
         version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-        who = "call_id, process, cancelled_by" if version >= KNOWS_SETTING else "'', '', ''"
+        # As bytes: what is no text must not keep the others from being seen.
+        columns = ("call_id", "process", "cancelled_by") if version >= KNOWS_SETTING else ("''",) * 3
+        who = ", ".join(f"CAST({column} AS BLOB)" for column in columns)
         rows = connection.execute(
-            f"SELECT open_intent.seq, body, {who} FROM open_intent JOIN audit USING (seq) ORDER BY open_intent.seq"  # noqa: S608
+            f"SELECT open_intent.seq, iif(typeof(body) = 'blob', body, NULL), {who} FROM open_intent JOIN audit USING (seq) ORDER BY open_intent.seq"  # noqa: S608
         ).fetchall()
-    return [_under_way(*row) for row in rows]
+    return [_under_way(seq, body, *map(_text, who)) for seq, body, *who in rows]
 
 
 def cancelled_in(connection: "sqlite3.Connection", process: str) -> dict[str, str]:
     """The calls of `process` that somebody wants ended, each with who."""
     rows = connection.execute(
-        "SELECT call_id, cancelled_by FROM open_intent WHERE process = ? AND cancelled_by <> ''", (process,)
+        """SELECT CAST(call_id AS BLOB), CAST(cancelled_by AS BLOB) FROM open_intent
+           WHERE process = ? AND cancelled_by <> ''""",
+        (process,),
     )
-    return dict(rows.fetchall())
+    return {_text(call_id): _text(by) for call_id, by in rows}
 
 
 def cancel(database: "Database", call_id: str, *, by: str) -> bool:
@@ -92,11 +96,15 @@ def _ask(connection: "sqlite3.Connection", call_id: str, by: str) -> bool:
     )
 
 
-def _under_way(seq: int, body: object, call_id: object, process: object, cancelled_by: object) -> UnderWay:
+def _text(stored: object) -> str:
+    return stored.decode("utf-8", "replace") if isinstance(stored, bytes) else ""
+
+
+def _under_way(seq: int, body: object, call_id: str, process: str, cancelled_by: str) -> UnderWay:
     """One that somebody damaged is listed too: the others must be seen, and can be ended."""
     record = glance(body) if isinstance(body, bytes) else ""
     if not isinstance(record, Glance):
-        record = Glance(seq=seq, event="", call_id=str(call_id), tool="? (its record cannot be read)")
+        record = Glance(seq=seq, event="", call_id=call_id, tool="? (its record cannot be read)")
     return UnderWay(
         seq=seq,
         call_id=record.call_id,
@@ -104,8 +112,8 @@ def _under_way(seq: int, body: object, call_id: object, process: object, cancell
         skill=record.skill,
         principal=record.principal,
         began_at=record.at,
-        process=_alive(str(process)),
-        cancelled_by=str(cancelled_by),
+        process=_alive(process),
+        cancelled_by=cancelled_by,
     )
 
 

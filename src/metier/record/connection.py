@@ -12,6 +12,7 @@ from metier.record.held import Held
 from metier.record.private import absolute
 from metier.record.schema import APPLICATION_ID, ASTRAY, KNOWS_BESIDE, MIGRATIONS, NEWS, TOGETHER, VERSION
 from metier.record.shape import compare
+from metier.record.sound import damage
 
 
 def connect(path: str, patience: float, *, new: bool = False) -> Held:
@@ -152,6 +153,8 @@ def explain(error: Exception, path: str) -> StateError:
         return StateError(
             f"the state database {path} {_DAMAGED[0]} (its schema is no text)", remedy=_DAMAGED[1]
         )
+    if "Could not decode" in str(error):  # the driver's own word, without a code
+        return StateError(f"the state database {path} {_DAMAGED[0]} ({error})", remedy=_DAMAGED[1])
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     said, remedy = _EXPLANATIONS.get(
         code, ("refused the statement", "Look for a newer Metier, or report this")
@@ -213,6 +216,10 @@ def keep_promises(connection: sqlite3.Connection, path: str, patience: float) ->
                 f"the state database {path} works with {name}={found} and must not ({setting} is needed)",
                 remedy="Put the state folder on a local disk; network file systems cannot keep these promises",
             )
+    if connection.execute("PRAGMA auto_vacuum").fetchone()[0]:  # pages would be moved that nobody wrote down
+        raise StateError(
+            f"the state database {path} {_DAMAGED[0]} (it says that it moves its pages)", remedy=_DAMAGED[1]
+        )
 
 
 def _require_ours(connection: sqlite3.Connection, path: str) -> None:
@@ -237,7 +244,7 @@ def _migrate(connection: sqlite3.Connection, path: str) -> None:
         version = _schema_version(connection, path)
         _require_of_its_version(connection, version, path)
         # What is wrong with it must not be made good on the way, and must not be changed either.
-        if version and (problem := shape_problem(connection) or astray(connection)):
+        if version and (problem := shape_problem(connection) or astray(connection) or damage(connection)):
             raise _not_as_made(path, problem)
         for statements in MIGRATIONS[version:]:
             for statement in statements:

@@ -211,13 +211,11 @@ class Database:
         connection.changes += 1
 
     def _have_patience(self, connection: "Held", wait: bool) -> None:
-        import sqlite3
-
-        from metier.record.connection import explain
+        from metier.record.connection import DRIVER_ERRORS, explain
 
         try:
             connection.execute(f"PRAGMA busy_timeout={int(self._patience * 1000) if wait else 0}")
-        except sqlite3.Error as error:
+        except DRIVER_ERRORS as error:
             raise explain(error, self.path) from error
         self._impatient = not wait
 
@@ -241,14 +239,22 @@ class Database:
 
 def _have(path: str, patience: float, *, create: bool) -> None:
     """Have a database at `path`, made first when `create` says so, with the sign beside it that there is one."""
-    if create:
-        make_private_folder(os.path.dirname(path))
-    elif not os.path.lexists(path):
-        raise StateError(f"there is no state database at {path}", remedy="Check the state folder's name")
-    if create and not os.path.lexists(path):
+    if not create:
+        if not os.path.lexists(path):
+            raise StateError(f"there is no state database at {path}", remedy="Check the state folder's name")
+        return
+    make_private_folder(os.path.dirname(path))
+    if not os.path.lexists(path):
         require_none_before(path)
         _create(path, patience)
-    # It may be there already. Where nothing can be written nothing can be lost either.
+    leave_sign(path)
+
+
+def leave_sign(path: str) -> None:
+    """Leave the sign that there is a database at `path`.
+
+    It may be there already. Where nothing can be written nothing can be lost either.
+    """
     with suppress(OSError):
         descriptor = os.open(path + SIGN, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         if os.name == "posix":

@@ -8,7 +8,9 @@ is, and each erasure is a record. What a backup or an export holds is not reache
 import time
 from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, final
+
+from msgspec import Struct
 
 from metier.errors import RecordError
 from metier.record.glance import erases
@@ -29,11 +31,13 @@ def erase(database: "Database", seqs: Iterable[int], *, by: str) -> int:
     """Erase the payloads of these records, and give of how many. One whose payloads are gone already is done again silently.
 
     Raises:
-        RecordError: when a record cannot be found, or the old bytes could not be driven out of the write-ahead file; doing it again will.
+        RecordError: when a record cannot be found (the others are done), or the old bytes could not be driven out of the
+            write-ahead file; doing it again will.
         StateError: when it cannot be written or recorded; groups that were done stay done.
     """
     from metier.record.chain import Act, append, now
 
+    lost: list[int] = []
     clear_restores(database.path)
     with database.transaction(quiet=True) as connection:
         forget_old(connection, time.time())  # also where there is nothing else to be erased
@@ -46,10 +50,8 @@ def erase(database: "Database", seqs: Iterable[int], *, by: str) -> int:
                     "SELECT keys IS NOT NULL FROM audit WHERE seq = ?", (seq,)
                 ).fetchone()
                 if row is None:
-                    raise RecordError(
-                        f"record {seq} cannot be found, and its payloads are not erased",
-                        remedy="Run `metier audit verify` to see what is wrong with the log",
-                    )
+                    lost.append(seq)
+                    continue
                 if not row[0]:
                     continue
                 if not _is_erased(connection, seq):
@@ -65,14 +67,41 @@ def erase(database: "Database", seqs: Iterable[int], *, by: str) -> int:
             "the payloads are erased, but the write-ahead file still holds the old bytes",
             remedy="Close the other programs that read the database, then erase again",
         )
+    if lost:
+        raise RecordError(
+            f"record {', '.join(map(str, lost[:10]))} cannot be found, and its payloads are not erased; all others are",
+            remedy="Run `metier audit verify` to see what is wrong with the log",
+        )
     return done
+
+
+def require_records(database: "Database", seqs: Iterable[int]) -> None:
+    """Refuse numbers that no record has, before anything is done.
+
+    Raises:
+        RecordError: naming the first of them.
+    """
+    with database.reading() as connection:
+        newest: int = connection.execute("SELECT coalesce(max(seq), 0) FROM audit").fetchone()[0]
+        for seq in seqs:
+            if seq > newest:
+                there = f"the newest is {newest}" if newest else "there is none yet"
+                raise RecordError(
+                    f"there is no record {seq} ({there}); nothing was erased",
+                    remedy="`metier audit tail` shows their numbers",
+                )
+            if connection.execute("SELECT 1 FROM audit WHERE seq = ?", (seq,)).fetchone() is None:
+                raise RecordError(
+                    f"record {seq} cannot be found; nothing was erased",
+                    remedy="Run `metier audit verify` to see what is wrong with the log",
+                )
 
 
 def erase_call(database: "Database", call_id: str, *, by: str) -> int:
     """Erase everything that was kept of one call: the payloads of its records, and what approvals of it still hold.
 
     Raises:
-        RecordError: when the call still waits for a decision or for its turn, or as `erase`.
+        RecordError: when there is no such call, it still waits for a decision or for its turn, or as `erase`.
         StateError: as `erase`.
     """
     from metier.record.payload import bounded_text
@@ -80,8 +109,14 @@ def erase_call(database: "Database", call_id: str, *, by: str) -> int:
 
     call_id = bounded_text(call_id)  # as it is stored
     with database.reading() as connection:
-        seqs = [record.seq for record in of_call(connection, call_id) if record.payloads]
+        records = list(of_call(connection, call_id))
+        seqs = [record.seq for record in records if record.payloads]
         _require_over(connection, call_id)
+    if not records:
+        raise RecordError(
+            "there is no record of such a call; nothing was erased",
+            remedy="`metier audit tail` shows their names",
+        )
     with database.transaction(quiet=True) as connection:
         _require_over(connection, call_id)
         _blank_approvals(connection, call_id)
@@ -96,44 +131,67 @@ def calls_of(database: "Database", seqs: Iterable[int]) -> frozenset[str]:
     found: set[str] = set()
     with database.reading() as connection:
         for seq in seqs:
-            row = connection.execute("SELECT body FROM audit WHERE seq = ?", (seq,)).fetchone()
-            record = glance(row[0]) if row is not None and isinstance(row[0], bytes) else ""
+            row = connection.execute(
+                "SELECT body FROM audit WHERE seq = ? AND typeof(body) = 'blob'", (seq,)
+            ).fetchone()
+            record = glance(row[0]) if row is not None else ""
             if isinstance(record, Glance) and record.call_id:
                 found.add(record.call_id)
     return frozenset(found)
 
 
-def older_than(database: "Database", at: str) -> list[int]:
-    """The records from before the time `at` that still have payloads, oldest first.
+@final
+class Old(Struct, frozen=True, kw_only=True):
+    """What is older than a day."""
+
+    seqs: list[int]
+    """Records that still have payloads, oldest first."""
+    unreadable: list[int]
+    """Records of which nobody can say how old they are."""
+
+
+def older_than(database: "Database", at: str) -> Old:
+    """The records from before the time `at`.
 
     A clock may have been wrong for a while: a record is as old as the youngest before it, so that nothing is erased too early
-    for a clock that was set back; and what is from the future says nothing, so that nothing is kept for ever.
+    for a clock that was set back. What is from the future is as old as the next record that is not, so that nothing is erased
+    too early for a clock that was ahead, and nothing is kept for ever.
     """
     from metier.record.chain import now
     from metier.record.glance import Glance, glance
 
     found: list[int] = []
+    unsure: list[int] = []
+    unreadable: list[int] = []
     reached, present = "", now()
     with database.reading() as connection:
         for seq, body, kept in connection.execute(
-            "SELECT seq, body, keys IS NOT NULL FROM audit ORDER BY seq"
+            "SELECT seq, iif(typeof(body) = 'blob', body, x''), keys IS NOT NULL FROM audit ORDER BY seq"
         ):
             record = glance(body)
             if not isinstance(record, Glance):
-                break
-            if reached < record.at <= present:
+                unreadable.append(seq)
+                continue
+            ahead = record.at > present
+            if reached < record.at and not ahead:
                 reached = record.at
             if reached >= at:
                 break
-            if kept and not _is_erased(connection, seq):
-                found.append(seq)
-    return found
+            waiting = kept and not _is_erased(connection, seq)
+            if ahead:
+                unsure += [seq] if waiting else []
+                continue
+            found += [*unsure, seq] if waiting else unsure
+            unsure.clear()
+    return Old(seqs=found, unreadable=unreadable)
 
 
 def _is_erased(connection: "sqlite3.Connection", seq: int) -> bool:
     """Whether a record says so. A row in the table that no record stands for says nothing."""
     row = connection.execute(
-        "SELECT body FROM audit WHERE seq = (SELECT record FROM erasure WHERE erasure.seq = ?)", (seq,)
+        """SELECT body FROM audit WHERE seq = (SELECT record FROM erasure WHERE erasure.seq = ?)
+               AND typeof(body) = 'blob'""",
+        (seq,),
     ).fetchone()
     return row is not None and erases(row[0], seq)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
 
+from metier.errors import RecordError
 from metier.model.digest import Json
 from metier.model.text import one_line
 from metier.record.beside import recorded
@@ -75,9 +76,7 @@ def exported(
         RecordError: when a record cannot be read.
         StateError: when the log cannot be read.
     """
-    import sqlite3
-
-    from metier.record.connection import explain, look
+    from metier.record.connection import DRIVER_ERRORS, explain, look
 
     connection = look(database.path)
     try:
@@ -88,12 +87,17 @@ def exported(
         )
         previous = GENESIS
         for seq, body, digest in rows:
+            if type(digest) is not bytes:
+                raise RecordError(
+                    f"the hash of record {seq} cannot be read",
+                    remedy="Run `metier audit verify` to see what is wrong with it",
+                )
             if seq >= first:
                 record = decoded(body)
                 if within(record, since, until):
                     yield _line(connection, record, body if stored else None, digest, previous)
             previous = digest
-    except sqlite3.Error as error:
+    except DRIVER_ERRORS as error:
         raise explain(error, database.path) from error
     finally:
         connection.close()

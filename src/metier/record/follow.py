@@ -43,8 +43,8 @@ class Ledger:
         """By the record that began it: the call."""
         self._unnamed: set[int] = set()
         """Those that older versions began: they have no call in the table."""
-        self._cancelled: set[tuple[str, str]] = set()
-        """Which calls somebody wanted ended, and who."""
+        self._cancelled: dict[int, str] = {}
+        """By the record that began it: who wanted the call ended last."""
         self.erasures = 0
         """How many records say that payloads were erased."""
         self._begun = BegunLedger(connection)
@@ -70,6 +70,7 @@ class Ledger:
                 return f"record {record.seq} is the outcome of an intent that does not wait for one"
             del self.open[record.about]
             self._unnamed.discard(record.about)
+            self._cancelled.pop(record.about, None)
             return ""
         elif event != "skill_execution_blocked":
             return self._told(record)
@@ -90,7 +91,8 @@ class Ledger:
         if record.event == "payload_erased":
             self.erasures += 1
         elif record.event == "call_cancelled":
-            self._cancelled.add((record.call_id, record.principal))
+            ended = [seq for seq, call in self.open.items() if call == record.call_id]
+            self._cancelled.update(dict.fromkeys(ended, record.principal))
         for table in self._tables:
             if problem := table.take(record):
                 return problem
@@ -106,8 +108,8 @@ class Ledger:
         ):
             if _text(call) != self.open[seq] and (call or seq not in self._unnamed):
                 return f"the table of open intents names another call than record {seq}"
-            if by and (_text(call), _text(by)) not in self._cancelled:
-                return f"the call of record {seq} is being cancelled, and no record says by whom"
+            if by and _text(by) != self._cancelled.get(seq):
+                return f"the call of record {seq} is being cancelled, and no record says by whom; cancel it again to settle it"
         return ""
 
 

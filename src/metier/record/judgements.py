@@ -69,9 +69,7 @@ def judgements(database: "Database", *, since: int | str = 0) -> Iterator[tuple[
         RecordError: when a record cannot be read.
         StateError: when the log cannot be read.
     """
-    import sqlite3
-
-    from metier.record.connection import explain, look
+    from metier.record.connection import DRIVER_ERRORS, explain, look
 
     connection = look(database.path)
     waiting: set[str] = set()  # of the requests that were given, those that are still open
@@ -91,7 +89,7 @@ def judgements(database: "Database", *, since: int | str = 0) -> Iterator[tuple[
                 continue
             if found.event in (BEGUN, QUEUED, BLOCKED):
                 yield found, _beside(connection, found)
-    except sqlite3.Error as error:
+    except DRIVER_ERRORS as error:
         raise explain(error, database.path) from error
     finally:
         connection.close()

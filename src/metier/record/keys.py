@@ -87,6 +87,24 @@ class Keys:
             raise _elsewhere(current, f"{path} is another one")
         return found
 
+    @property
+    def there(self) -> bool:
+        """Whether a key was ever made here."""
+        return any(self._has(name) for name in (SIGNING, PUBLIC))
+
+    @property
+    def whole(self) -> bool:
+        """Whether both files are here."""
+        return self._has(SIGNING) and self._has(PUBLIC)
+
+    def fit(self, saved: dict[str, str]) -> bool:
+        """Whether nothing is here but what `saved` has too: nothing was, or somebody was cut off while he brought it back.
+
+        Raises:
+            StateError: when what is here cannot be read.
+        """
+        return all(self._read(name) == saved.get(name) for name in (SIGNING, PUBLIC) if self._has(name))
+
     def known(self) -> tuple[Known, ...]:
         """Every public key that was ever used here, oldest first.
 
@@ -160,6 +178,9 @@ class Keys:
         key = read_key(current)
         if isinstance(key, PublicKey) and os.path.lexists(self._path(_next_name(key))):
             self.use_next(key)
+
+    def _has(self, name: str) -> bool:
+        return os.path.lexists(self._path(name))
 
     def _path(self, name: str) -> str:
         return os.path.join(self.folder, name)

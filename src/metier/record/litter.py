@@ -4,6 +4,7 @@ A draft of a state or a backup holds all of it in clear, so it must not outlive 
 """
 
 import os
+import stat
 import time
 from contextlib import suppress
 from typing import Final
@@ -12,6 +13,8 @@ LEFT_SECONDS: Final = 3600.0
 """A draft is made and named in a moment. One this old has nobody any more."""
 _NEW: Final = ".new"
 _DRAFT: Final = ".draft"
+_OURS: Final = ".metier-"
+"""Backups lie in folders of others: the name of a draft there says whose it is."""
 _BESIDE: Final = ("-wal", "-shm", "-journal")
 _HEX: Final = frozenset("0123456789abcdef")
 
@@ -19,6 +22,26 @@ _HEX: Final = frozenset("0123456789abcdef")
 def sweep(path: str) -> None:
     """Remove the drafts of the file at `path` that were left for an hour. What cannot be removed stays."""
     _remove(path, (_NEW, _DRAFT), time.time() - LEFT_SECONDS)
+
+
+def backup_draft(target: str) -> str:
+    """A name for the draft of a backup at `target`, under which `sweep_backups` finds it."""
+    return f"{target}{_OURS}{os.urandom(8).hex()}{_DRAFT}"
+
+
+def sweep_backups(folder: str) -> None:
+    """Remove the drafts of backups in a folder that were left for an hour, whatever the backups were to be called."""
+    oldest = time.time() - LEFT_SECONDS
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            _, ours, rest = entry.name.rpartition(_OURS)
+            if not ours or not _is_draft(rest, (_DRAFT,)):
+                continue
+            with suppress(OSError):
+                status = entry.stat(follow_symlinks=False)
+                mine = os.name != "posix" or status.st_uid == os.geteuid()
+                if mine and stat.S_ISREG(status.st_mode) and status.st_mtime < oldest:
+                    os.unlink(entry.path)
 
 
 def clear_restores(path: str) -> None:

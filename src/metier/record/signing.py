@@ -32,6 +32,8 @@ def _sign_head(database: "Database", keys: "Keys", by: str) -> Checkpoint:
     if not found.records:
         raise RecordError("there is nothing to sign yet", remedy="Call something first")
     signer = keys.signer(found.origin, current=found.key)
+    if found.key:  # the log says so already; somebody may have been cut off before he wrote it down here
+        keys.remember(signer.public, since=found.key_since)
     checkpoint = Checkpoint(
         origin=found.origin,
         size=found.records,
@@ -77,6 +79,7 @@ def _rotate_key(database: "Database", keys: "Keys", by: str, *, lost: bool) -> P
     if isinstance(old, str):
         raise RecordError("no key has signed this log yet", remedy="Run `metier audit checkpoint` first")
     signer = None if lost else keys.signer(found.origin, current=found.key)
+    keys.remember(old, since=found.key_since)  # before: whoever is cut off later must not lose it
     new = keys.next(found.origin).public
     word = base64.b64encode(signer.sign(rotation(old, new))).decode() if signer else ""
     said = f"from key {old.id.hex()} to key {new.id.hex()}" + ("" if signer else ", the old one being lost")
@@ -89,7 +92,6 @@ def _rotate_key(database: "Database", keys: "Keys", by: str, *, lost: bool) -> P
         keys.drop_next(new)
         raise
     keys.use_next(new)
-    keys.remember(old, since=found.key_since)
     keys.remember(new, since=seq)
     return new
 

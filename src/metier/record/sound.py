@@ -1,15 +1,17 @@
-"""Is every cell of the kind its column was made for, and does every index agree with its table?
+"""Is every cell of the kind its column was made for, does every index agree with its table, and is every page used once?
 
 SQLite keeps whatever it is given in any column, and a blob is never equal to a text of the same bytes: a name that became a
 blob is there for whoever lists the table, and for nobody who asks for it. A row that an index does not know is hidden in the same
-way. So both are looked at before a table is compared with the records. The chain and what lies beside it are not looked
-at here: walking it shows it.
+way. So both are looked at before a table is compared with the records. The cells of the chain are not looked at here: walking it
+shows them. A page that is used twice, or is free and in use, shows nowhere until something is written to it; so the file is
+looked at as a whole.
 """
 
 import sqlite3
 from functools import cache
 from typing import Final
 
+from metier.model.text import one_line
 from metier.record.schema import MIGRATIONS
 from metier.record.shape import Steps, model_of
 
@@ -23,9 +25,16 @@ def unsound(connection: sqlite3.Connection) -> str:
     for table, odd in _questions(MIGRATIONS[:version]):
         if connection.execute(odd).fetchone() is not None:
             return f"the table {table!r} holds a value of another kind than Metier writes; {_REMEDY}"
-        if connection.execute(f"PRAGMA integrity_check({table})").fetchone()[0] not in ("ok", b"ok"):
-            return f"the table {table!r} and its index do not agree, or one of them is damaged; {_REMEDY}"
-    return ""
+    return damage(connection)
+
+
+def damage(connection: sqlite3.Connection) -> str:
+    """What SQLite itself finds wrong with the whole file; empty when nothing is."""
+    said = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    if text == "ok":
+        return ""
+    return f"the file is damaged, or its tables and indexes do not agree ({one_line(text, 120)}); {_REMEDY}"
 
 
 _REMEDY: Final = "keep the file as evidence"

@@ -21,7 +21,7 @@ from metier.sandbox.kept import surroundings
 from metier.sandbox.lend import Lending, Tenant
 from metier.sandbox.limits import kernel_limits
 from metier.sandbox.mounts import Holding
-from metier.sandbox.process import Process, Tree, start, tree, until_ended
+from metier.sandbox.process import Process, Tree, start, tree, two_pipes, until_ended
 from metier.sandbox.supervisor import BY_SUPERVISOR
 from metier.sandbox.wall import Look, Policy, WallError
 
@@ -203,8 +203,7 @@ class _Start:
         self._temporary = temporary
 
     def begin(self, sources: Sequence[tuple[Place, int | str]]) -> Box:
-        said, say = os.pipe()
-        blocked, unblock = os.pipe()
+        said, say, blocked, unblock = two_pipes()
         theirs = [say, blocked]
         process: Process | None = None
         first = -1

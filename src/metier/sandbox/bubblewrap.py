@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from metier.model.guarantee import Guarantee
 from metier.model.job import Place
 from metier.sandbox import bwrap_line
-from metier.sandbox.box import Box, Inside, build
+from metier.sandbox.box import BUILD_SECONDS, Box, Inside, build
 from metier.sandbox.cgroup import Group, Groups
 from metier.sandbox.guest import syscall_filter
 from metier.sandbox.kept import Kept, Pool
@@ -110,9 +110,10 @@ class Bubblewrap:
         walled = replace(policy, places=(*policy.places, *_own_places()))
         temporary = bwrap_line.temporary_for(walled.places)
         ours, theirs = socket.socketpair()
-        group = self._group(policy)
+        group: Group | None = None
         kept: Kept | None = None
         try:
+            group = self._group(policy)
             inside = Inside(
                 command=supervisor_command(theirs.fileno()), environment={}, keep=(theirs.fileno(),)
             )
@@ -221,6 +222,9 @@ class Bubblewrap:
             filter=_filter(),
         )
         box = self._build(Policy(), inside, None)
+        if not box.process.has_ended(BUILD_SECONDS):
+            self._unbuild(box)
+            raise WallError(f"bubblewrap did not come to an end in {BUILD_SECONDS:g} s")
         code = box.reap()
         self._take_back(box)
         if code != 0:

@@ -13,6 +13,7 @@ import re
 import secrets
 import signal
 import time
+from functools import partial
 from typing import Final, final
 
 import anyio
@@ -30,6 +31,7 @@ from metier.sandbox.deno_pool import Engine, Pool
 from metier.sandbox.deno_where import find_engine
 from metier.sandbox.follow import follow
 from metier.sandbox.protocol import Missing
+from metier.sandbox.unbroken import unbroken
 from metier.sandbox.wall import Cut, Ended, Wall
 from metier.sandbox.wire import Broken, End, Raised, Returned, Wire
 
@@ -97,6 +99,9 @@ class DenoSandbox:
     async def aclose(self) -> None:
         """End everything, also what is under way."""
         self._closed = True
+        await unbroken(self._end_all)
+
+    async def _end_all(self) -> None:
         await self._pool.aclose()
         for engine in tuple(self._under_way):
             await engine.kill()  # its run sees that, and clears it away
@@ -161,7 +166,7 @@ class DenoSandbox:
         self._struck.add(engine)
 
         async def clear() -> None:
-            await self._bury(engine)
+            await unbroken(partial(self._bury, engine))
             await self._pool.refill(shape)
 
         if self._tasks is None or self._closed:
@@ -170,9 +175,8 @@ class DenoSandbox:
             self._tasks.start_soon(clear)
 
     async def _bury(self, engine: Engine) -> None:
-        with anyio.CancelScope(shield=True):
-            await engine.end()
-            self._struck.discard(engine)
+        await engine.end()
+        self._struck.discard(engine)
 
     async def _shape(self, job: Job) -> Shape | NotPossible:
         if isinstance(self._engine, Missing):

@@ -10,6 +10,7 @@ import select
 import time
 from collections import OrderedDict
 from contextlib import suppress
+from functools import partial
 from typing import Final, final
 
 import anyio
@@ -17,6 +18,8 @@ from msgspec.structs import replace
 
 from metier.sandbox.deno_audit import Audit
 from metier.sandbox.deno_plan import Shape
+from metier.sandbox.process import two_pipes
+from metier.sandbox.unbroken import unbroken
 from metier.sandbox.wall import Ended, Look, Program, Running, Wall, WallError
 
 PROCESS_MB: Final = 46
@@ -85,12 +88,13 @@ class Engine:
 
     async def end(self) -> Ended:
         """Nothing of it is left after this. May be called twice, and is not cancelled halfway."""
-        ended = self._ended
-        with anyio.CancelScope(shield=True):
-            last = _known(await self._running.kill())
-            self._ended = ended = ended or last
+        return await unbroken(self._end)
+
+    async def _end(self) -> Ended:
+        last = _known(await self._running.kill())
+        self._ended = self._ended or last
         self._close()
-        return ended or Ended(why="killed")
+        return self._ended
 
     def _close(self) -> None:
         if self._open:
@@ -114,8 +118,11 @@ def _known(ended: Ended) -> Ended:
 async def start(wall: Wall, shape: Shape, *, ahead: bool = False) -> Engine:
     """Start a process; one that is started ahead makes itself ready for more. Raises WallError, with nothing left."""
     audit = Audit(reads=shape.reads, writes=shape.writes, variables=shape.variables)
-    their_input, write_fd = os.pipe()
-    read_fd, their_output = os.pipe()
+    try:
+        their_input, write_fd, read_fd, their_output = two_pipes()
+    except BaseException:
+        audit.close()
+        raise
     program = Program(
         argv=(*shape.argv, "ahead") if ahead else shape.argv,
         environment=shape.environment,
@@ -203,10 +210,14 @@ class Pool:
 
     async def _drop(self, shapes: list[Shape]) -> None:
         gone = [engine for shape in shapes for engine in self._waiting.pop(shape, ())]
-        with anyio.CancelScope(shield=True):
-            for engine in gone:
-                with suppress(WallError):
-                    await engine.end()
+        if gone:
+            await unbroken(partial(_end_all, gone))
+
+
+async def _end_all(engines: list[Engine]) -> None:
+    for engine in engines:
+        with suppress(WallError):
+            await engine.end()
 
 
 def _is_outdated(other: Shape, shape: Shape) -> bool:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from metier.sandbox.cgroup import Group
 from metier.sandbox.glance import Glance
 from metier.sandbox.process import tree
+from metier.sandbox.remains import Remains
 from metier.sandbox.supervisor import Supervisor, Under
 from metier.sandbox.unbroken import unbroken
 from metier.sandbox.wall import Code, Ended, Look, NoRoomError, Policy, Program, WallError
@@ -46,6 +47,7 @@ class Kept:
         group: Group | None,
         tear_down: Callable[[], Awaitable[None]],
         still_fits: Callable[[], bool] = lambda: True,
+        remains: Remains | None = None,
     ) -> None:
         self.key: Final = key
         self.supervisor: Final = supervisor
@@ -58,6 +60,8 @@ class Kept:
         self.group: Final = group
         self.still_fits: Final = still_fits
         """Whether the limits it was made with are still what its policy says."""
+        self.remains: Final = remains
+        """What was seen of its runs, where they could outlive it."""
         self._tear_down = tear_down
         self._ending = False
 
@@ -146,23 +150,27 @@ class Pool:
     ) -> "Supervised":
         request["cwd"] = cwd
         request["identity"] = _identity(cwd)
-        kept = await self._fit(key) or await self._build(*key)
-        self._busy.add(kept)
-        kept.supervisor.forget_connections()
-        request["environment"] = {**environment, **kept.surroundings()}
+        # Before anything is taken: where no descriptor is left, this is what fails.
         nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            under = await kept.supervisor.run(
-                request, [nothing if each < 0 else each for each in descriptors]
-            )
+            kept = await self._fit(key) or await self._build(*key)
+            self._busy.add(kept)
+            request["environment"] = {**environment, **kept.surroundings()}
+            given = [nothing if each < 0 else each for each in descriptors]
+            return Supervised(self, kept, await self._hand_over(kept, request, given))
+        finally:
+            os.close(nothing)
+
+    async def _hand_over(self, kept: Kept, request: dict[str, object], descriptors: Sequence[int]) -> Under:
+        try:
+            kept.supervisor.forget_connections()
+            under = await kept.supervisor.run(request, descriptors)
             if self._closed:
                 raise WallError("the sandboxes are being closed")
         except BaseException:
             await self._drop(kept)
             raise
-        finally:
-            os.close(nothing)
-        return Supervised(self, kept, under)
+        return under
 
     async def _fit(self, key: Key) -> Kept | None:
         """One that waits and still lives."""
@@ -210,6 +218,11 @@ class Supervised:
         if self._back:
             return Look()
         seen = self._glance.now()
+        remains = self._kept.remains
+        if remains is not None:
+            remains.note(seen)
+            if self._kept.supervisor.process.has_ended():
+                remains.end_soon()  # whatever of it holds our ends of the run would hold the call
         folders = () if self._kept.shares_disk else self._kept.supervisor.temporary
         return Look(
             tuple(os.fstatvfs(folder) for folder in folders), seen.resident, seen.written, seen.processes

@@ -4,6 +4,7 @@ It keeps files, sockets and signals apart, but it has no namespaces: that a file
 processes can be counted, and there is no network of its own to give out. It does not promise those.
 """
 
+import errno
 import os
 import socket
 import sys
@@ -26,8 +27,9 @@ from metier.sandbox.kept import Kept, Pool
 from metier.sandbox.limits import OWN_MB, kernel_limits
 from metier.sandbox.mounts import check_place, check_same, system_files, system_folders
 from metier.sandbox.openreal import open_real
-from metier.sandbox.process import Process, end_now, in_starter, start
+from metier.sandbox.process import Process, end_now, in_starter, start, tree
 from metier.sandbox.protocol import Missing
+from metier.sandbox.remains import Remains
 from metier.sandbox.supervisor import Setup, Supervisor
 from metier.sandbox.unbroken import unbroken
 from metier.sandbox.wall import Code, Policy, Program, Running, WallError
@@ -41,6 +43,7 @@ PROMISES: Final = frozenset(Guarantee) - {
     Guarantee.MEMORY_EXACT,
 }
 LATELY_SECONDS: Final = 0.5
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EMLINK, errno.ENOMEM)
 _DEVICES: Final = ("/dev/null", "/dev/urandom")
 
 
@@ -99,11 +102,21 @@ class Landlock:
         if policy.network:
             raise WallError("without namespaces no run can be given a network of its own")
         lent = _open(policy)
-        temporary = tempfile.mkdtemp(prefix="metier-run-")
-        ours, theirs = socket.socketpair()
+        try:
+            return await self._raise_around(lent, policy, python)
+        finally:
+            for descriptor in lent:
+                os.close(descriptor)
+
+    async def _raise_around(self, lent: list[int], policy: Policy, python: bool) -> Kept:
+        temporary = _own_folder()
+        remains = Remains(temporary)
+        sockets: list[socket.socket] = []
         group: Group | None = None
         process: Process | None = None
         try:
+            sockets += socket.socketpair()
+            ours, theirs = sockets
             group = self._group(policy)
             command = supervisor_command(theirs.fileno())
             process = await in_starter(partial(start, command, keep=(theirs.fileno(),)), undo=end_now)
@@ -115,20 +128,17 @@ class Landlock:
             tasks = self._tasks.now()
             await supervisor.prepare(_setup(policy, temporary, python, tasks), lent)
         except BaseException:
-            ours.close()
+            for each in sockets:
+                each.close()
             try:
                 if process is not None:
-                    await unbroken(partial(_tear_down, process, temporary))
+                    await unbroken(partial(_tear_down, process, temporary, remains))
                 else:
                     os.rmdir(temporary)
             finally:
                 if group is not None:
                     group.remove()
             raise
-        finally:
-            theirs.close()
-            for descriptor in lent:
-                os.close(descriptor)
         return Kept(
             (policy, python),
             supervisor,
@@ -136,8 +146,9 @@ class Landlock:
             shares_disk=True,
             run_below=(process.pid, 1),
             group=group,
-            tear_down=partial(_tear_down, process, temporary),
+            tear_down=partial(_tear_down, process, temporary, remains),
             still_fits=lambda: abs(self._tasks.lately() - tasks) <= policy.processes // 2,
+            remains=remains,
         )
 
     def _group(self, policy: Policy) -> Group | None:
@@ -152,12 +163,28 @@ class Landlock:
             raise WallError(f"no control group could be made: {error.strerror}") from None
 
 
-async def _tear_down(process: Process, temporary: str) -> None:
+def _own_folder() -> str:
+    try:
+        return tempfile.mkdtemp(prefix="metier-run-")
+    except OSError as error:
+        if error.errno in _FULL:
+            raise  # another time there may be room
+        where = f" in {os.path.dirname(error.filename)}" if error.filename else ""
+        raise WallError(
+            f"no temporary folder can be made{where}: {error.strerror}; "
+            "start again with TMPDIR set to a folder that can be written to"
+        ) from None
+
+
+async def _tear_down(process: Process, temporary: str, remains: Remains) -> None:
     """The end of its socket makes a supervisor sweep and leave; only then is its folder removed."""
     with anyio.move_on_after(5):
         await process.wait()
+    if not process.has_ended():
+        remains.note(tree(process.pid, ours=1))  # it hangs, and so does its run
     process.signal()
-    await process.wait()
+    if await process.wait() != 0:  # it has not swept
+        await to_thread.run_sync(remains.end)
     await to_thread.run_sync(_remove, temporary)
 
 

@@ -20,7 +20,7 @@ from functools import cache
 from typing import Final, TypeVar, final
 
 from metier.sandbox.mounts import Held
-from metier.sandbox.process import Process, start
+from metier.sandbox.process import Process, start, two_pipes
 from metier.sandbox.wall import WallError
 
 T = TypeVar("T")
@@ -157,8 +157,7 @@ class Lending:
 
     def _owner_map(self, uid: int) -> int:
         """A user namespace that maps 0 to `uid`. Bubblewrap makes one and waits; it is gone again before we return."""
-        told, tell = os.pipe()
-        blocked, unblock = os.pipe()
+        told, tell, blocked, unblock = two_pipes()
         child: Process | None = None
         inner = _STILL
         try:

@@ -116,11 +116,12 @@ class Process:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, number)
 
-    def has_ended(self) -> bool:
+    def has_ended(self, within: float = 0.0) -> bool:
+        """Whether it is over, or is so within so many seconds; blocks for them."""
         waiting = select.poll()
         if self._pidfd >= 0:
             waiting.register(self._pidfd, select.POLLIN)
-        return self._pidfd < 0 or bool(waiting.poll(0))
+        return self._pidfd < 0 or bool(waiting.poll(within * 1000))
 
     async def wait(self) -> int:
         """Its exit code, or minus the signal that ended it."""
@@ -163,6 +164,8 @@ class Tree(Struct, frozen=True):
     """Bytes written to disks. What a child wrote that nobody waited for is in nobody's count."""
     processes: tuple[int, ...] = ()
     """Those of the run, as we see them."""
+    since: tuple[int, ...] = ()
+    """When each of them began, in ticks of the kernel's clock: a number alone may be another's later."""
 
 
 UNKNOWN: Final = 1 << 62
@@ -174,6 +177,7 @@ def tree(pid: int, *, ours: int) -> Tree:
     """Look at `pid` and all below it; the first `ours` generations are not the run's but our own."""
     seconds, largest, resident, written = 0.0, 0, 0, 0
     processes: list[int] = []
+    since: list[int] = []
     todo = [(pid, 0)]
     while todo:
         each, depth = todo.pop()
@@ -187,6 +191,7 @@ def tree(pid: int, *, ours: int) -> Tree:
             if depth < ours:
                 continue
             processes.append(each)
+            since.append(int(fields[19]))
             state = _state(each, threads)
             resident = max(resident, sum(_kilobytes(state, name) for name in _HELD) if state else 0)
             largest = max(largest, _kilobytes(state, b"\nVmHWM:") if state else 0)
@@ -194,7 +199,7 @@ def tree(pid: int, *, ours: int) -> Tree:
                 written += _number(_read(each, "io"), b"\nwrite_bytes:")
             except PermissionError:  # for a moment, of a copy of our supervisor; else of one that hides
                 written += UNKNOWN
-    return Tree(seconds, largest, resident, written, tuple(processes))
+    return Tree(seconds, largest, resident, written, tuple(processes), tuple(since))
 
 
 def _state(pid: int, threads: Sequence[str]) -> bytes:
@@ -255,6 +260,17 @@ def start(
     except BaseException:
         popen.kill()
         popen.wait()
+        raise
+
+
+def two_pipes() -> tuple[int, int, int, int]:
+    """Both or none: what is read and written of the first, and of the second."""
+    one = os.pipe()
+    try:
+        return *one, *os.pipe()
+    except BaseException:
+        for each in one:
+            os.close(each)
         raise
 
 

@@ -2,6 +2,7 @@
 
 import os
 import string
+from collections.abc import Callable
 from typing import Final
 
 import click
@@ -29,7 +30,7 @@ from metier.model.digest import Json
 from metier.model.text import one_line
 from metier.record.audit import AuditLog
 from metier.record.chain import Record
-from metier.record.checkpoint import Checkpoint, unvouched
+from metier.record.checkpoint import Checkpoint, Known, unvouched
 from metier.record.database import open_if_there, require_none_before
 from metier.record.private import require_private_state
 from metier.record.verify import Verification, verify, verify_nothing
@@ -122,7 +123,7 @@ def verify_command(
             ok=False, records=0, head="00" * 32, problem=f"the checkpoint that was kept: {problem}"
         )
     elif there:
-        found = verify(path, expected=expected, kept=kept, trusted=known or None)
+        found = walked(path, lambda: keys_for(settings, None) if key is None else known, expected, kept)
     else:
         found = verify_nothing(path, expected=expected, kept=kept)
         if found.ok:
@@ -148,6 +149,23 @@ def verify_command(
         _tell(found, kept, there=there)
     if not found.ok:
         ctx.exit(exits.PROBLEM)
+
+
+def walked(
+    path: str,
+    keys: Callable[[], tuple[Known, ...]],
+    expected: tuple[int, str] | None = None,
+    kept: Checkpoint | None = None,
+) -> Verification:
+    """Verify the log at `path`, with the public keys that `keys` reads.
+
+    The keys are read before the log. Somebody may put a new key in place in between and sign with it: then it is looked at again.
+    """
+    while True:
+        known = keys()
+        found = verify(path, expected=expected, kept=kept, trusted=known or None)
+        if found.ok or keys() == known:
+            return found
 
 
 def _tell(found: Verification, kept: Checkpoint | None, *, there: bool) -> None:

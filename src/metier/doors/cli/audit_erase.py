@@ -5,10 +5,11 @@ from datetime import UTC, datetime, timedelta
 import click
 
 from metier.catalog.here import owner
+from metier.doors.cli import exits
 from metier.doors.cli.opening import settings_of
 from metier.model.text import one_line
 from metier.record.database import Database
-from metier.record.erasure import calls_of, erase, erase_call, older_than
+from metier.record.erasure import calls_of, erase, erase_call, older_than, require_records
 
 
 @click.command("erase")
@@ -29,10 +30,11 @@ def erase_command(ctx: click.Context, seqs: tuple[int, ...], call_id: str | None
             done = erase_call(database, call_id, by=owner())
             done += _erase_log(settings.home, call_id)
         else:
+            require_records(database, seqs)
             done = _erase_logs(settings.home, calls_of(database, seqs))
             done += erase(database, seqs, by=owner())
     if done:
-        click.echo(f"✓ Erased what was kept of {what}. The records stay, and the chain still verifies.")
+        click.echo(f"✓ Erased what was kept of {what}. The records stay.")
     else:
         click.echo(f"Nothing was left to erase of {what}.")
 
@@ -51,12 +53,17 @@ def retain_command(ctx: click.Context, days: int | None, dry_run: bool) -> None:
         )
     before = (datetime.now(UTC) - timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     with Database.open(settings.database, create=False) as database:
-        seqs = older_than(database, before)
+        old = older_than(database, before)
         if not dry_run:  # logs first: of what is erased already nobody could say any more whose it was
-            _erase_logs(settings.home, calls_of(database, seqs))
-        done = len(seqs) if dry_run else erase(database, seqs, by=owner())
+            _erase_logs(settings.home, calls_of(database, old.seqs))
+        done = len(old.seqs) if dry_run else erase(database, old.seqs, by=owner())
     said = "would be erased" if dry_run else "were erased"
     click.echo(f"✓ The payloads of {done} records from before {before[:16].replace('T', ' ')} UTC {said}.")
+    if old.unreadable:
+        numbers = ", ".join(map(str, old.unreadable[:10])) + (" …" if len(old.unreadable) > 10 else "")
+        click.echo(f"✗ How old record {numbers} is cannot be read, so what was kept with it stays.", err=True)
+        click.echo("  Run `metier audit verify` to see what is wrong with the log.", err=True)
+        ctx.exit(exits.PROBLEM)
 
 
 def _erase_logs(home: str, calls: frozenset[str]) -> int:

@@ -38,8 +38,10 @@ def backup_command(ctx: click.Context, file: str, with_keys: bool, as_json: bool
         )
     elif found.ok:
         click.echo(f"✓ {found.records} records. Head: {found.records}:{found.head}")
-        if with_keys:
+        if with_keys and os.path.lexists(file + KEYS):
             click.echo(f"  The keys are in {one_line(file, 200)}{KEYS}.")
+        elif with_keys:
+            click.echo("  There is no key yet, so none was saved: nothing was ever signed.")
     else:
         click.echo(f"✗ The copy was made, and does not verify: {one_line(found.problem)}", err=True)
     if not found.ok:
@@ -53,13 +55,17 @@ def backup_command(ctx: click.Context, file: str, with_keys: bool, as_json: bool
 def restore_command(ctx: click.Context, file: str, as_json: bool) -> None:
     """Put the backup FILE in place as the state, where there is none. Everything stays stopped until `metier resume`."""
     settings = settings_of(ctx)
-    done = restore(file, settings.database, by=owner(), keys=Keys(settings.home))
+    keys = Keys(settings.home)
+    done = restore(file, settings.database, by=owner(), keys=keys)
     if as_json:
         import msgspec
 
         click.echo(msgspec.json.encode(done).decode())
         return
     click.echo(f"✓ Restored {done.records} records.")
+    if os.path.lexists(file + KEYS):
+        used = "came back" if done.keys else f"were not used: there are keys in {one_line(keys.folder, 200)}"
+        click.echo(f"  The keys in {one_line(file, 200)}{KEYS} {used}.")
     click.echo(f"  {done.voided} open approvals are void, {done.revoked} standing grants are revoked.")
     click.echo("! What was revoked after the backup was made is trusted again: look at `metier skills list`,")
     click.echo(

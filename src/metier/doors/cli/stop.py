@@ -5,8 +5,8 @@ import click
 from metier.catalog.here import owner
 from metier.doors.cli import exits
 from metier.doors.cli.opening import settings_of, state_to_refuse
-from metier.errors import RecordError
-from metier.record.calls import calls_under_way
+from metier.errors import MetierError, RecordError
+from metier.record.calls import UnderWay, calls_under_way
 from metier.record.database import Database
 from metier.record.stop import resume, stop
 
@@ -23,7 +23,7 @@ def stop_command(ctx: click.Context, why: str, as_json: bool) -> None:
             stop(database, by=owner(), why=why)
         except RecordError as error:
             unrecorded = str(error)
-        running = [each for each in calls_under_way(database) if each.process is not None]
+        running = _running(database)
     if as_json:
         import json
 
@@ -35,6 +35,15 @@ def stop_command(ctx: click.Context, why: str, as_json: bool) -> None:
     if unrecorded:
         click.echo(f"metier: {unrecorded}", err=True)
         ctx.exit(exits.PROBLEM)
+
+
+def _running(database: Database) -> list[UnderWay]:
+    """The calls that are being ended; that they cannot be listed does not undo the stop."""
+    try:
+        return [each for each in calls_under_way(database) if each.process is not None]
+    except MetierError as error:
+        click.echo(f"metier: the running calls cannot be listed: {error}", err=True)
+        return []
 
 
 @click.command("resume")

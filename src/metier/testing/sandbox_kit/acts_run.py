@@ -198,6 +198,10 @@ def break_itself(params: dict[str, Any]) -> Any:
     with open(os.path.join(os.environ["TMPDIR"], "mark"), "w") as file:
         file.write("was here")
     held = [open(os.path.join(params["meet"], "ready"), "w")] if params.get("meet") else []  # noqa: SIM115
+    if held and params.get("how") == "orphan" and os.fork() == 0:
+        os.setsid()
+        time.sleep(60)  # it holds whatever we hold
+        os._exit(0)
     while held and not os.path.exists(os.path.join(params["meet"], "go")):
         time.sleep(0.005)
     match "crash" if params.get("crash") else params.get("how"):

@@ -14,6 +14,7 @@ from metier.testing.sandbox_kit.acts_wasm_files import (
     exists,
     files_of_others,
     here,
+    keep_words,
     links,
     look_for_mark,
     make_files,
@@ -277,7 +278,7 @@ ACTS: Final[dict[str, Act]] = {
             links,
             change,
         ),
-        *(descriptors, devices, odd_result, stay, files_of_others, around, make_files),
+        *(descriptors, devices, odd_result, stay, files_of_others, around, make_files, keep_words),
     )
 }
 MORE: Final = {

@@ -7,6 +7,8 @@ from typing import Any, Final
 from metier.testing.sandbox_kit.wat import ALL, BUFFER, WRITE, Wat
 
 _FOLDER, _CREATE = 2, 1
+_GIVEN, _NOW = 4, 8
+"""Which time of the last change is meant."""
 MARK: Final = "/tmp/mark"  # noqa: S108  as a module calls the folder that is its own
 
 
@@ -33,6 +35,24 @@ def look_for_mark(wat: Wat, params: Mapping[str, Any]) -> str:
     more = "(call $number (i64.extend_i32_u (i32.load (i32.const 804))))"
     told = wat.say('],"module":false,"name":false,"variable":false,"random":[')
     return "\n".join([wat.say('{"files":['), found, told, numbers, wat.say(","), more, wat.say("]}"), leave])
+
+
+def keep_words(wat: Wat, params: Mapping[str, Any]) -> str:
+    """Find, leave and take away a word where no file lies: a module has the times of its own folder for that."""
+    wat.use("at")
+    wat.call("fd_filestat_get", "fd_filestat_set_times")
+    there = f"(call $at {wat.text('./x' if params.get('own') else MARK)})"
+    word = params["key"] * 1_000_000_000
+    found = (
+        f"(i32.and (i32.eqz (call $fd_filestat_get {there} (i32.const 1024)))"
+        f" (i64.eq (i64.load (i32.const 1072)) (i64.const {word})))"
+    )
+    leave = (
+        f"(drop (call $fd_filestat_set_times {there} (i64.const 0) (i64.const {word}) (i32.const {_GIVEN})))"
+    )
+    take = f"(drop (call $fd_filestat_set_times {there} (i64.const 0) (i64.const 0) (i32.const {_NOW})))"
+    after = (leave if params["leave"] else "") + (take if params["take"] else "")
+    return wat.tries({"times": found}) + after
 
 
 def environment(wat: Wat, params: Mapping[str, Any]) -> str:

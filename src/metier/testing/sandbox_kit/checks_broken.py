@@ -4,8 +4,10 @@
 # What happens outside tells nobody, so it is looked at again and again.
 
 import os
+import signal
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import anyio
@@ -18,10 +20,13 @@ from metier.testing.sandbox_kit.checks_kill import fewer, warmed_look
 from metier.testing.sandbox_kit.checks_time import GRACE
 from metier.testing.sandbox_kit.checks_walls import CALLS
 
-_WAYS: Final = ("stay", "crash", "cancel", "violate", "memory")
-"""Its time is up; it ends itself; the call is given up; it does what is forbidden; it takes more memory than it has."""
+_WAYS: Final = ("stay", "crash", "cancel", "violate", "memory", "orphan")
+"""Its time is up; it ends itself; the call is given up; it does what is forbidden; it takes more memory than it has;
+whoever serves it is killed, as an operator may or a machine without memory, and it has a process in another session."""
 _SEEN_BY: Final = {"violate": Guarantee.VIOLATIONS_SEEN, "memory": Guarantee.MEMORY_EXACT}
 _MEMORY_MB: Final = 96
+_SEEN_SECONDS: Final = 0.3
+"""A run goes on for so long before whoever serves it is killed: a backend may have to look to know what belongs to it."""
 
 
 async def a_broken_guest_is_never_used_again(bench: Bench) -> None:
@@ -35,6 +40,8 @@ async def a_broken_guest_is_never_used_again(bench: Bench) -> None:
     for how in _WAYS if bench.guest.has_processes else _WAYS[:2]:
         if how == "violate" and "system_calls" in bench.guest.absent:
             continue  # behaviour 50 has it try, and be refused
+        if how == "orphan" and Guarantee.TREE_KILLED not in bench.promises:
+            continue
         await _Breaking(bench, how, meet, granted).run()
         said = await bench.value("look_for_mark", {"leave": False}, **granted)
         bench.expect("fresh", said["files"] == [] and not said["module"], f"{how}: {said}")
@@ -87,6 +94,14 @@ class _Breaking:
         self._bench.file(self._meet, "go", "")
         if self._how == "cancel":
             scope.cancel()
+        if self._how == "orphan":
+            await anyio.sleep(_SEEN_SECONDS)
+            servants = leftovers.directly_above(ready)
+            self._served |= leftovers.serving(ready)
+            self._bench.need("servant", bool(servants), "nobody was seen to have started the run")
+            for pid in servants:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
     def _may_go_on(self) -> bool:
         """Whether only the run came to its end: it ended itself, or did what nobody promised to see."""

@@ -87,6 +87,13 @@ def serving(path: str) -> dict[int, str]:
     return found
 
 
+def directly_above(path: str) -> dict[int, str]:
+    """Whoever started those below us that have this file open, and is none of them, and when each began."""
+    table, found = _table(), holders(path)
+    parents = {table[pid].parent for pid in found if pid in table} - {*found, os.getpid()}
+    return {pid: table[pid].started for pid in parents if pid in table}
+
+
 def holders(path: str) -> list[int]:
     """Whoever below us has this file open."""
     meant = os.stat(path)

@@ -117,13 +117,13 @@ class WasmGuest:
                 "read_frames",
                 "core_limit",
                 "shipped",
-                "keep_words",
             ),
         ),
         _NOTHING,
     )
     ways: Final[Mapping[str, tuple[Mapping[str, Any], ...]]] = {act: _ways(act) for act in absent}
     certain: Final[Mapping[str, tuple[str, ...]]] = {
+        "keep_words": ("times",),
         "huge": ("four_gigabytes",),
         "read_outside": ("open", "list", "passwords", "write", "create"),
         "links": ("dots", "made_relative"),

@@ -38,7 +38,6 @@ ASKED_FOR: Final[dict[str, tuple[Name, ...]]] = {
     "privilege": (Name("env", "setuid", "i"), Name("wasi_snapshot_preview1", "proc_setuid", "i")),
     "set_id": (Name("env", "__syscall_chmod", "ii"), Name("env", "__syscall_fchmodat2", "iiii")),
     "core_limit": (Name("env", "__syscall_prlimit64", "iiii"),),
-    "keep_words": (Name("env", "shmget", "iii"), Name("env", "msgget", "ii")),
     "forge": (Name("wasix_32v1", "fd_dup", "ii"), Name("wasix_32v1", "fd_pipe", "ii")),
     "read_frames": (Name("wasix_32v1", "fd_pipe", "ii"),),
     **dict.fromkeys(("system_calls", "other_word"), (Name("env", "syscall", "ii"),)),

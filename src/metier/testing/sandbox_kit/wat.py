@@ -5,7 +5,8 @@ from typing import Final, final
 WASI: Final = "wasi_snapshot_preview1"
 _SIGNATURES: Final = {
     "clock_time_get": "iIi", "environ_get": "ii", "environ_sizes_get": "ii", "fd_close": "i",
-    "fd_fdstat_get": "ii", "fd_filestat_set_size": "iI", "fd_prestat_dir_name": "iii", "fd_prestat_get": "ii",
+    "fd_fdstat_get": "ii", "fd_filestat_get": "ii", "fd_filestat_set_size": "iI",
+    "fd_filestat_set_times": "iIIi", "fd_prestat_dir_name": "iii", "fd_prestat_get": "ii",
     "fd_read": "iiii", "fd_readdir": "iiiIi", "fd_write": "iiii", "path_create_directory": "iii",
     "path_filestat_get": "iiiii", "path_filestat_set_times": "iiiiIIi", "path_link": "iiiiiii",
     "path_open": "iiiiiIIii", "path_rename": "iiiiii", "path_symlink": "iiiii", "path_unlink_file": "iii",
