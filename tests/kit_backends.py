@@ -147,6 +147,12 @@ def _bubblewrap_lacks(make: Callable[[Wall], Sandbox]) -> dict[str, Callable[[st
     }
 
 
+def _straight_lacks() -> dict[str, Callable[[str], Opened]]:
+    """As the others, but for the control group, which it never has."""
+    lacks = _bubblewrap_lacks(NativeSandbox)
+    return {part: lacks[part] for part in lacks if part != "a control group"}
+
+
 def _landlock_lacks(make: Callable[[Wall], Sandbox]) -> dict[str, Callable[[str], Opened]]:
     whole = _landlock(make)
     without: dict[str, Callable[[str], Opened]] = {
@@ -182,6 +188,7 @@ def bubblewrap_straight() -> Backend:
         names=names,
         guest=NativeGuest(),
         gaps=gaps.BUBBLEWRAP_STRAIGHT,
+        without=_straight_lacks(),
         withhold=SUPERVISED,
         always_new=True,
         own_files=(GUEST,),

@@ -1,5 +1,6 @@
 """Which behaviour of the contract kit finds out which fault, and by which words. What nothing can break is no test."""
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
@@ -41,11 +42,19 @@ from kit_faults import (
     TakesOptions,
     TakesTheShippedMap,
     TellsAll,
+    nothing_taken_away,
     one_folder_for_all,
     runs_all_the_same,
     with_fault,
 )
-from kit_faults_seen import HomeElsewhere, HomeOfTheHost, OwnFilesWritable, ShowsMore, UsedAgain
+from kit_faults_seen import (
+    HomeElsewhere,
+    HomeOfTheHost,
+    OwnFilesWritable,
+    ShowsMore,
+    UsedAgain,
+    keeps_groups,
+)
 from metier.testing.sandbox_kit.backend import Backend
 
 
@@ -67,6 +76,7 @@ def _fault(number: int, fault: type[Faulty], make: Callable[[], Backend], *broke
 
 FAULTS: Final = (
     Fault(1, "runs_all_the_same", runs_all_the_same, ("refused",)),
+    Fault(1, "nothing_taken_away", nothing_taken_away, ("taken_away",)),
     _fault(2, SaysTooLittle, bubblewrap_native, "explained"),
     _fault(2, SaysTooMuch, landlock_native, "gap"),
     _fault(3, Limitless, bubblewrap_native, "timeout", "memory_mb", "output_bytes", "processes"),
@@ -98,6 +108,8 @@ FAULTS: Final = (
     ),
     _fault(47, NoWayOut, bubblewrap_native, "plain", "tunnel"),
     Fault(46, "OneFolderForAll", one_folder_for_all, ("clean",)),
+    # Nobody but root has groups that he could give up.
+    *([Fault(49, "KeepsGroups", keeps_groups, ("groups",))] if os.geteuid() == 0 else []),
     _fault(54, HostOfAnother, bubblewrap_python, "own_host", "only_own"),
     _fault(55, TellsAll, bubblewrap_python, "nothing_more"),
     _fault(56, Silent, bubblewrap_native, "system_call"),
@@ -149,7 +161,10 @@ WITHOUT_A_WALL: Final[Mapping[int, tuple[str, ...]]] = {
     50: ("stopped", "told", "clone3"),
     51: ("signal", "see", "look", "read", "write", "granted"),
     52: ("terminal",),
-    53: ("evaluated", "by_its_frames", "by_foreign_functions", "by_a_shell", "by_the_loader", "from_memory"),
+    53: (
+        *("evaluated", "by_its_frames", "by_foreign_functions", "by_a_shell", "by_the_loader", "from_memory"),
+        "by_its_own_interpreter",
+    ),
     56: ("system_call",),
 }
 """By number: what, among other things, is broken where a program is simply started."""

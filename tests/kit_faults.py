@@ -458,6 +458,11 @@ def runs_all_the_same() -> Backend:
     return replace(whole, without={"bubblewrap": whole.open})
 
 
+def nothing_taken_away() -> Backend:
+    """Does not say how it is without any of its parts, so that nobody could ask."""
+    return replace(bubblewrap_native(), without={})
+
+
 def with_fault(fault: Callable[[Opened], Sandbox], make: Callable[[], Backend]) -> Callable[[], Backend]:
     def backend() -> Backend:
         whole = make()

@@ -6,12 +6,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from kit_backends import changed
-from kit_faults import Faulty
+from kit_backends import bubblewrap_straight, changed
+from kit_faults import Faulty, with_fault
 from metier.model.job import Job, Place, Report
-from metier.sandbox import kept
+from metier.sandbox import kept, lend
 from metier.sandbox.kept import Kept, Pool
-from metier.testing.sandbox_kit.backend import Opened
+from metier.testing.sandbox_kit.backend import Backend, Opened
 
 
 class ShowsMore(Faulty):
@@ -77,3 +77,22 @@ class UsedAgain(_Otherwise):
             await give_back(self, served)
 
         self._changes.enter_context(changed(Pool, "give_back", forgiving))
+
+
+class KeepsGroups(_Otherwise):
+    """Root becomes another user to start a run, and stays in its own groups."""
+
+    def __init__(self, opened: Opened) -> None:
+        super().__init__(opened)
+        real, give_up = lend._call, (lend._SETGROUPS, 0, 0)
+
+        def forgetful(*asked: Any) -> int:
+            return 0 if asked == give_up else real(*asked)
+
+        self._changes.enter_context(changed(lend, "_call", forgetful))
+
+
+def keeps_groups() -> Backend:
+    """With the fault in the other host as well: only that one is in groups."""
+    faulty = with_fault(KeepsGroups, bubblewrap_straight)()
+    return replace(faulty, elsewhere=f"{os.path.realpath(__file__)}:keeps_groups")

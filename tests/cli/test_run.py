@@ -503,6 +503,73 @@ def test_a_program_that_does_not_end_is_ended(machine: Machine) -> None:
     assert "Failed (timed_out)" in really(machine, "a.py", "--timeout", "0.5", check=1).stderr
 
 
+ENDLESS = {
+    "a.py": b"while True: pass\n",
+    "a.mjs": b"export default () => { for (;;) {} }\n",
+    "a.wasm": b'(module (memory (export "memory") 1) (func (export "_start") (loop (br 0))))',
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ENDLESS)
+def test_res_01_that_a_run_was_ended_by_its_limit_is_on_the_record(machine: Machine, name: str) -> None:
+    text = ENDLESS[name]
+    if name.endswith(".wasm"):
+        text = bytes(pytest.importorskip("wasmtime").wat2wasm(text))
+    (machine.project / name).write_bytes(text)
+    (machine.project / "quick.py").write_text("result = 1\n", encoding="utf-8")
+    really(machine, "quick.py")
+    really(machine, name, "--timeout", "0.5", check=1)
+    lines = machine.metier("audit", "tail", "--json").stdout.splitlines()
+    _, quick, started, ended = (json.loads(line) for line in lines)
+    assert (quick["event"], quick.get("code")) == ("skill_executed", None)
+    assert (started["event"], ended["event"]) == ("skill_execution_started", "skill_execution_error")
+    assert (ended["code"], ended["about"], ended["call_id"]) == (
+        "timed_out",
+        started["seq"],
+        started["call_id"],
+    )
+    assert ended["duration_ms"] >= 500
+
+
+DEEP = {
+    "a.py": "x = 1\nfor _ in range(params['levels']): x = [x]\nresult = x\n",
+    "a.mjs": "export default ({ levels }) => { let x = 1; while (levels--) x = [x]; return x }\n",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DEEP)
+def test_res_14_a_value_nested_without_end_is_a_failure_and_breaks_nothing(
+    machine: Machine, name: str
+) -> None:
+    (machine.project / name).write_text(DEEP[name], encoding="utf-8")
+    assert json.loads(really(machine, name, "--args", '{"levels": 20}').stdout) == nested(20)
+    for levels in (40, 100_000):
+        done = really(machine, name, "--args", json.dumps({"levels": levels}), check=1)
+        assert "Failed (bad_result)" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def nested(levels: int) -> Any:
+    return [nested(levels - 1)] if levels else 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("opening", ["[", '{"a":'])
+def test_res_14_arguments_nested_without_end_are_refused_before_anything_runs(
+    machine: Machine, opening: str
+) -> None:
+    (machine.project / "a.py").write_text("result = 1\n", encoding="utf-8")
+    assert really(machine, "a.py", "--args", '{"a": [[1]]}').stdout == "1\n"
+    before = machine.metier("audit", "tail", "--json").stdout
+    # A word of a command line has 131,071 bytes at most.
+    done = really(machine, "a.py", "--args", opening * (130_000 // len(opening)), check=2)
+    assert "more than 32 levels deep" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert machine.metier("audit", "tail", "--json").stdout == before
+
+
 def test_lnx_19_a_forbidden_system_call_is_told_as_a_violation(machine: Machine) -> None:
     source = "import ctypes\nctypes.CDLL(None).ptrace(0, 0, 0, 0)\nresult = 1\n"
     (machine.project / "a.py").write_text(source, encoding="utf-8")
@@ -511,22 +578,35 @@ def test_lnx_19_a_forbidden_system_call_is_told_as_a_violation(machine: Machine)
     assert "ptrace" in done.stderr
 
 
-def test_wasm_17_escape_sequences_of_a_guest_do_not_reach_the_terminal(tmp_path: Path) -> None:
-    machine = Machine(tmp_path)
-    text = "\\1b[2J\\1b]0;owned\\07"
+RAW = b"\x1b[2J\x1b]0;owned\x07"
+SPOKEN = {
+    "errors": (2, RAW),
+    "output that is no value": (1, RAW),
+    "a value": (1, b'"' + RAW.replace(b"\x1b", rb"\u001b").replace(b"\x07", rb"\u0007") + b'"'),
+    "a name in a value": (1, rb'{"\u001b[2J\u009b31m owned": "\u0007"}'),
+}
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)], ids=["for people", "for programs"])
+@pytest.mark.parametrize("way", SPOKEN)
+def test_wasm_17_escape_sequences_of_a_guest_do_not_reach_the_terminal(
+    machine: Machine, way: str, words: tuple[str, ...]
+) -> None:
+    descriptor, said = SPOKEN[way]
+    text = "".join(f"\\{byte:02x}" for byte in said)
     guest = f"""(module
       (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
       (memory (export "memory") 1)
-      (data (i32.const 0) "\\10\\00\\00\\00\\13\\00\\00\\00")
-      (data (i32.const 16) "\\22{text}\\22")
+      (data (i32.const 16) "{text}")
       (func (export "_start")
-        (drop (call $write (i32.const 2) (i32.const 0) (i32.const 1) (i32.const 8)))))"""
+        (i32.store (i32.const 0) (i32.const 16)) (i32.store (i32.const 4) (i32.const {len(said)}))
+        (drop (call $write (i32.const {descriptor}) (i32.const 0) (i32.const 1) (i32.const 8)))))"""
     wasmtime = pytest.importorskip("wasmtime")
     (machine.project / "loud.wasm").write_bytes(bytes(wasmtime.wat2wasm(guest)))
-    done = machine.metier("run", "loud.wasm", check=None)
-    assert "owned" in done.stdout + done.stderr, "the guest said nothing, so this proves nothing"
-    assert "\x1b" not in done.stdout + done.stderr
-    assert "\x07" not in done.stdout + done.stderr
+    done = machine.metier("run", "loud.wasm", *words, check=None)
+    shown = done.stdout + done.stderr
+    assert "owned" in shown, "the guest said nothing, so this proves nothing"
+    assert not {"\x1b", "\x07", "\x9b"} & set(shown)
 
 
 def test_no_value_can_move_the_cursor_whatever_its_form(tmp_path: Path) -> None:

@@ -109,6 +109,19 @@ def test_parse_07_no_depth_can_break_the_reader(opening: str) -> None:
         loads(opening * 100_000)
 
 
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}"), ('[{"a":', "}]")])
+def test_res_14_json_nested_a_hundred_thousand_deep_is_an_error_and_no_recursion(
+    opening: str, closing: str
+) -> None:
+    few = 30 // len(closing)
+    assert loads(opening * few + "1" + closing * few)
+    for levels in (33, 100_000):
+        whole = opening * levels + "1" + closing * levels
+        for data in (whole, whole.encode()):
+            with pytest.raises(ValueError, match="more than 32 levels deep"):
+                loads(data)
+
+
 AMBIGUOUS: list[tuple[str, str]] = [
     ('{"a":1,"a":2}', "key 'a' is given twice"),
     (r'{"a":1,"\u0061":1}', "key 'a' is given twice"),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from deno_kit import WALLS, Asked, bare, engine, inline, job, run, script, skill
+from deno_kit import WALLS, Asked, NoWall, bare, engine, inline, job, run, script, skill
 from loopback import Listener, reply
 from metier.model.job import Place, Report
 from metier.model.skill import Limits
@@ -212,6 +212,18 @@ def test_js_07_no_code_is_fetched(runs: Runs, tmp_path: Path, listen: Callable[.
     assert server.connections <= asked + 1
 
 
+def with_a_secret(folder: Path, text: str, *, inside: bool) -> Path:
+    """A skill whose handler imports a secret: one of its own, or one that lies beside it."""
+    base = real(folder)
+    out = base / "s" / "out" if inside else base / "out"
+    out.mkdir(parents=True)
+    (out / "secret.txt").write_text("secret")
+    (out / "secret.json").write_text('{"a": "secret"}')
+    (out / "secret.mjs").write_text("export const a = 'secret'; export default 1")
+    handler = text.format(out=out, near="./out" if inside else "../out")
+    return skill(base / "s", handler_js=handler)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -221,23 +233,45 @@ def test_js_07_no_code_is_fetched(runs: Runs, tmp_path: Path, listen: Callable[.
         "export default async () => (await import('{out}/secret.mjs')).a",
         "export default async () => (await import('file://{out}/secret.json', {{ with: {{ type: 'json' }} }})).default.a",
         "const a = require('{out}/secret.json'); module.exports = () => a.a",
-        "const a = require('../out/secret.json'); module.exports = () => a.a",
-        "const a = require('./inner'); module.exports = () => a.a",
+        "const a = require('{near}/secret.json'); module.exports = () => a.a",
+        "import {{ createRequire as from }} from 'node:module'; export default () => from(import.meta.url)('{near}/secret.json').a",
+        "import {{ createRequire as from }} from 'node:module'; export default () => from('{out}/x.js')('./secret.json').a",
+        "const {{ createRequire: from }} = require('node:module'); module.exports = () => from('{out}/x.js')('./secret.json').a",
         "export default async () => await (await fetch('file://{out}/secret.txt')).text()",
-        "export default async () => new Worker('file://{out}/secret.mjs', {{ type: 'module' }}) && 'secret'",
     ],
 )
 def test_js_08_no_file_outside_can_be_imported(runs: Runs, tmp_path: Path, text: str) -> None:
-    out = real(tmp_path) / "out"
-    out.mkdir()
-    (out / "secret.txt").write_text("secret")
-    (out / "secret.json").write_text('{"a": "secret"}')
-    (out / "secret.mjs").write_text("export const a = 'secret'; export default 1")
-    package = json.dumps({"name": "inner", "main": "../../out/secret.json"})
-    bundle = skill(tmp_path / "s", handler_js=text.format(out=out), inner__package_json=package)
-    report = runs(job(script(), bundle=bundle))
+    own = runs(job(script(), bundle=with_a_secret(tmp_path / "own", text, inside=True)))
+    assert own.value == "secret", own  # this way does import what may be imported
+    report = runs(job(script(), bundle=with_a_secret(tmp_path / "other", text, inside=False)))
     assert report.ending == "raised", report
-    assert "secret'" not in repr(report.value)
+
+
+@pytest.mark.parametrize(
+    ("main", "ending"), [("./own.json", "returned"), ("../../out/secret.json", "raised"), ("../..", "raised")]
+)
+def test_js_08_a_package_leads_to_what_is_in_it_and_not_to_what_is_above(
+    runs: Runs, tmp_path: Path, main: str, ending: str
+) -> None:
+    text = "const a = require('./inner'); module.exports = () => a.a"
+    bundle = with_a_secret(tmp_path, text, inside=False)
+    (tmp_path / "index.json").write_text('{"a": "secret"}')
+    package = json.dumps({"name": "inner", "main": main})
+    skill(bundle, inner__package_json=package, inner__own_json='{"a": "secret"}')
+    report = runs(job(script(), bundle=bundle))
+    assert (report.ending, report.value) == (ending, "secret" if ending == "returned" else None), report
+
+
+def test_js_08_no_worker_is_made_from_a_file_outside(runs: Runs, tmp_path: Path) -> None:
+    (tmp_path / "worker.mjs").write_text("self.postMessage('secret')")
+    answer = f"""await new Promise((done, fail) => {{
+      const w = new Worker('file://{real(tmp_path)}/worker.mjs', {{ type: 'module' }});
+      w.onmessage = (m) => {{ w.terminate(); done(m.data) }}; w.onerror = fail;
+    }})"""
+    assert bare(tmp_path, f"console.log({answer})", "-A").stdout == "secret\n"
+    bundle = skill(tmp_path / "s", handler_mjs=f"export default async () => {answer}")
+    report = runs(job(script("handler.mjs"), bundle=bundle))
+    assert report.ending == "raised", report
 
 
 def test_js_08_the_engine_alone_lets_a_main_module_import_any_file(tmp_path: Path) -> None:
@@ -535,15 +569,54 @@ def test_js_15_ending_without_a_result_is_a_failure(runs: Runs, source: str, end
     assert report.usage.seconds < 4
 
 
-def test_js_16_no_inspector_opens(runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = "const i = await import('node:inspector'); const s = new i.Session(); s.connect(); console.log('open')"
-    assert bare(tmp_path, asked, "-A").stdout == "open\n"
-    for name in ("DENO_V8_FLAGS", "NODE_OPTIONS", "DENO_INSPECT"):
-        monkeypatch.setenv(name, "--inspect=127.0.0.1:0")
-    source = f"""{TRIED} const i = await import('node:inspector'); return await tried({{
-      open: () => i.open(0, '127.0.0.1'), session: () => new i.Session().connect(), url: () => i.url().length,
-    }})"""
-    assert all_refused(runs(job(inline(source))), of=3)
+INSPECTED = """
+    open: () => { i.open(0, '127.0.0.1'); return 1 }, url: () => i.url().length > 0 && 1,
+    session: () => { const s = new i.Session(); s.connect(); s.disconnect(); return 1 },
+"""
+
+
+def test_js_16_no_inspector_opens(runs: Runs, tmp_path: Path) -> None:
+    source = f"{TRIED} const i = await import('node:inspector'); const ends = await tried({{ {INSPECTED} }});"
+    outside = bare(tmp_path, f"{source} console.log(Object.values(ends).join()); Deno.exit(0)", "-A")
+    assert outside.stdout == "done: 1,done: 1,done: 1\n", outside
+    assert all_refused(runs(job(inline(f"{source} return ends"))), of=3)
+
+
+FOR_THE_ENGINE = {
+    "DENO_V8_FLAGS": "--expose-gc",
+    "NODE_OPTIONS": "--inspect=127.0.0.1:0 --expose-gc",
+    "DENO_INSPECT": "127.0.0.1:0",
+}
+"""Of these the engine of today obeys the first, which is how it is seen that nobody hands them on."""
+
+
+def test_js_16_no_variable_of_the_host_changes_the_engine(
+    runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = bare(tmp_path, "console.log(typeof gc)", env=FOR_THE_ENGINE)
+    assert outside.stdout == "function\n", outside
+    for name, value in FOR_THE_ENGINE.items():
+        monkeypatch.setenv(name, value)
+    report = runs(job(inline("return typeof gc")))
+    assert (report.ending, report.value) == ("returned", "undefined"), report
+
+
+def test_js_16_the_engine_is_started_without_the_variables_of_the_host(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {**FOR_THE_ENGINE, "ORDINARY": "1"}.items():
+        monkeypatch.setenv(name, value)
+    wall = NoWall()
+    assert run(wall, cache, job(inline("return 1"), needs=wall.guarantees())).value == 1
+    assert wall.programs
+    for program in wall.programs:
+        assert not {*FOR_THE_ENGINE, "ORDINARY"} & set(program.environment)
+
+
+def test_js_16_a_variable_that_was_granted_reaches_the_code_and_not_the_engine(runs: Runs) -> None:
+    source = "return [process.env.DENO_V8_FLAGS, typeof gc]"
+    report = runs(job(inline(source), environment=FOR_THE_ENGINE))
+    assert report.value == ["--expose-gc", "undefined"], report
 
 
 def test_js_17_runtime_files_of_a_skill_are_ignored(runs: Runs, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -28,7 +29,7 @@ from kit_faults import NoSandbox, no_sandbox
 from metier.model.guarantee import Guarantee
 from metier.model.ports import Answered, NotAnswered
 from metier.sandbox.guest.syscall_filter import VIOLATIONS
-from metier.testing.sandbox_kit import bench, checks_host, leftovers, only_outside
+from metier.testing.sandbox_kit import bench, checks_host, host_process, leftovers, only_outside
 from metier.testing.sandbox_kit.backend import Backend, Gap
 from metier.testing.sandbox_kit.behaviour import Behaviour, Control, behaviour
 from metier.testing.sandbox_kit.bench import Bench, KitFailure
@@ -236,3 +237,23 @@ def test_a_gap_in_what_is_promised_is_found_out(tmp_path: Path) -> None:
             Backend(name=backend.name, open=backend.open, guest=backend.guest, gaps=(wrong,)),
             str(tmp_path),
         )
+
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "sandboxes.md").read_text(encoding="utf-8")
+
+
+# What a backend is asked about itself: a missing part, its promises, its own files, its names, another host of it.
+@pytest.mark.parametrize("number", [1, 2, 25, 38, 47, 49, 52])
+def test_the_backend_that_the_documentation_shows_passes(number: int, tmp_path: Path) -> None:
+    (shown,) = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
+    (tmp_path / "my_backend.py").write_text(shown)
+    backend = host_process.load(f"{tmp_path.resolve()}/my_backend.py:mine")
+    anyio.run(verify, NUMBERED[number], backend, str(tmp_path))
+
+
+def test_the_documentation_names_every_field_of_a_backend_and_every_guest() -> None:
+    first = set(re.findall(r"^\| `(\w+)", DOCUMENT, re.MULTILINE))
+    assert set(Backend.__struct_fields__) <= first
+    assert {type(make().guest).__name__ for make in EVERY} <= first
+    for name in Gap.__struct_fields__:
+        assert f"`{name}`" in DOCUMENT.partition("A `Gap` has")[2]

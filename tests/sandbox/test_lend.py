@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
 
+from jobs import python
 from metier.sandbox import bubblewrap, bwrap_line
+from metier.sandbox.python import PythonSandbox
 
 # In a mount namespace of its own, for the test needs a mount that nothing else sees.
 SCRIPT = """
@@ -116,3 +119,10 @@ def test_a_bubblewrap_that_tells_its_first_process_and_hangs_is_waited_for_no_lo
     missing = bubblewrap.Bubblewrap().missing()
     assert missing[0].why == "bubblewrap did not come to an end in 0.5 s"
     assert len(os.listdir("/proc/self/fd")) == before
+    # Two that lend have one place for it, and whoever came first finds there what the second has left.
+    monkeypatch.undo()
+    wall = bubblewrap.Bubblewrap()
+    try:
+        assert anyio.run(PythonSandbox(wall).run, python("result = 7")).value == 7
+    finally:
+        anyio.run(wall.aclose)

@@ -9,6 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from jobs import shell
 from kit_backends import (
     bubblewrap_native,
     bubblewrap_python,
@@ -19,7 +20,10 @@ from kit_backends import (
 from metier.model.entry import Command
 from metier.model.job import Place, Report
 from metier.sandbox import bwrap_line
-from metier.sandbox.wall import WallError
+from metier.sandbox.bubblewrap import Bubblewrap
+from metier.sandbox.landlock import Landlock
+from metier.sandbox.native import NativeSandbox
+from metier.sandbox.wall import Wall, WallError
 from metier.testing.sandbox_kit import leftovers
 from metier.testing.sandbox_kit.backend import Backend
 from metier.testing.sandbox_kit.bench import Bench
@@ -253,3 +257,34 @@ def test_lnx_16_a_work_folder_that_was_replaced_is_refused(make: Make, tmp_path:
 @everywhere
 def test_lnx_18_code_made_at_run_time_meets_the_same_walls(make: Make, tmp_path: Path) -> None:
     holds(53, make, tmp_path)
+
+
+@pytest.mark.parametrize("wall", [Bubblewrap, Landlock])
+def test_lnx_18_an_interpreter_that_a_skill_brings_reads_what_the_skill_may_and_no_more(
+    wall: Callable[[], Wall], tmp_path: Path
+) -> None:
+    skill = Path(os.path.realpath(tmp_path)) / "skill"
+    skill.mkdir()
+    (skill / "its_own").write_text("own\n")
+    (tmp_path / "secret").write_text("secret\n")
+    shutil.copy(os.path.realpath("/bin/cat"), skill / "interp")
+    for name, file in (("allowed", skill / "its_own"), ("forbidden", skill.parent / "secret")):
+        (skill / name).write_text(f"#!{skill}/interp {file}\n")
+    for name in ("interp", "allowed", "forbidden"):
+        (skill / name).chmod(0o755)
+    outside = subprocess.run([skill / "forbidden"], capture_output=True, text=True)
+    assert outside.stdout.startswith("secret\n")
+
+    async def both() -> Report:
+        behind = wall()
+        sandbox = NativeSandbox(behind)
+        try:
+            return await sandbox.run(shell(f"{skill}/allowed; {skill}/forbidden", bundle=str(skill)))
+        finally:
+            await sandbox.aclose()
+            await behind.aclose()
+
+    report = anyio.run(both)
+    assert report.stdout.startswith("own\n"), report  # it does run
+    assert f"{skill}/interp" in report.stdout.partition("own\n")[2], report
+    assert "secret\n" not in report.stdout.splitlines(keepends=True), report

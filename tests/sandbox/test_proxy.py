@@ -268,6 +268,43 @@ def test_a_granted_name_that_leads_inside_is_refused_but_no_violation(world: Wor
 
 
 @pytest.mark.parametrize(
+    "place",
+    [
+        *(
+            "evil.example\0.a.example:443",
+            "a.example\0.evil.example:443",
+            "a.example\0:443",
+            "\0a.example:443",
+        ),
+        *("a.example:443\0", "a.example:\x00443", "evil.example%00.a.example:443", "a.example%00:443"),
+    ],
+    ids=ascii,
+)
+def test_net_17_a_nul_in_the_name_of_a_tunnel_is_refused(world: World, listen: Listen, place: str) -> None:
+    world.put("a.example", listen())
+    world.put("evil.example", listen())
+    plain = place.replace("\0", "").replace("%00", "")
+    with serving(world.egress("a.example")) as served:
+        for line in (place, plain):  # the Host line with it, and without
+            connection, status, why = served.tunnel(place, line)
+            connection.close()
+            assert (status, world.dialled) == (400, []), why
+        connection, status, why = served.tunnel(plain)
+        connection.close()
+    # Without it the same is a proper request, which is granted or not.
+    assert status == (200 if plain == "a.example:443" else 403), why
+    assert len(world.dialled) == (status == 200)
+
+
+def test_net_17_no_socks_is_spoken_so_no_name_with_a_nul_is_read_from_it(world: World) -> None:
+    name = b"evil.example\0.a.example"
+    hello, asked = b"\x05\x01\x00", b"\x05\x01\x00\x03" + bytes([len(name)]) + name + b"\x01\xbb"
+    with serving(world.egress("a.example")) as served:
+        status, _ = served.ask(hello + asked + b"\r\n\r\n")
+    assert (status, world.dialled) == (400, [])
+
+
+@pytest.mark.parametrize(
     ("data", "status"),
     [
         (b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n", 400),

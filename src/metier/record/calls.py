@@ -72,6 +72,8 @@ def cancel(database: "Database", call_id: str, *, by: str) -> bool:
     """
     from metier.record.chain import Act, append, now
 
+    if not call_id.isascii():  # our ids are, and a driver takes no broken text
+        return False
     try:
         with database.transaction() as connection:
             if not _ask(connection, call_id, by):

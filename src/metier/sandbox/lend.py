@@ -78,11 +78,10 @@ class Lending:
         self._uids = iter(range(FIRST_UID, FIRST_UID + _UIDS))
         self._given_up: list[int] = []
         self._slots: set[str] = set()
-        self._stage = _stage_folder()
         # Mounts of the machine still come in, ours do not go out.
         _call(_UNSHARE, _NEWNS)
         _mount(b"none", b"/", None, _REC_SLAVE, None)
-        _mount(b"tmpfs", os.fsencode(self._stage), b"tmpfs", 0, b"mode=0755,size=1m")
+        self._stage = self._new_stage()
 
     def take(self) -> Tenant:
         """An identity nobody else has now."""
@@ -122,7 +121,25 @@ class Lending:
                 # In our namespace only; and the empty folder stays, for with it the mount would go everywhere.
                 _libc.umount2(os.fsencode(path), _DETACH)
 
+    def _new_stage(self) -> str:
+        """Where places are put to be lent."""
+        stage = _stage_folder()
+        _mount(b"tmpfs", os.fsencode(stage), b"tmpfs", 0, b"mode=0755,size=1m")
+        self._slots.clear()
+        return stage
+
     def _lend(self, held: Held, number: int, tenant: Tenant) -> str:
+        try:
+            return self._lent(held, number, tenant)
+        except FileNotFoundError:
+            # Somebody cleared up and took the empty folder away, which takes along what is mounted there, here too.
+            self._stage = self._new_stage()
+        try:
+            return self._lent(held, number, tenant)
+        except FileNotFoundError as error:
+            raise WallError(f"{held.place.path} cannot be lent to a sandbox: {error.strerror}") from None
+
+    def _lent(self, held: Held, number: int, tenant: Tenant) -> str:
         path = held.place.path
         try:
             # With what is mounted below it: without, the run would see what those mounts cover.
@@ -136,6 +153,8 @@ class Lending:
             found = os.fstat(held.descriptor)
             at = self._slot(number, folder=stat.S_ISDIR(found.st_mode))
             _call(_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(at), _MOVE_MOUNT_F_EMPTY_PATH)
+        except FileNotFoundError:
+            raise
         except OSError as error:
             raise WallError(
                 f"{path} cannot be lent to a sandbox ({error.strerror}): a file system in it does not take"

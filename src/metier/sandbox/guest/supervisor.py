@@ -316,6 +316,8 @@ def prepare(setup: "Message", lent: "list[int]") -> "tuple[Walls, Message, list[
     prctl(SUBREAPER, 1)  # orphans of a run come to us
     prctl(DUMPABLE, 0)  # our memory is not for our neighbours
     if setup["drop_capabilities"]:
+        if os.geteuid() == 0:
+            os.setgroups([])  # afterwards it may not any more
         confine.drop_capabilities()
     ready: Message = {"ready": True}
     handed: list[int] = []

@@ -22,7 +22,7 @@ def privilege(params: dict[str, Any]) -> Any:
     said: dict[str, Any] = {
         "no_new_privileges": libc.prctl(39, 0, 0, 0, 0),
         "capabilities": any(sets.raw),
-        "groups": [each for each in os.getgroups() if each not in (65534, os.getgid())],
+        "groups": sorted(set(os.getgroups()) - {os.getgid()}),
     }
     tries = Tries()
     with tries("become_root"):

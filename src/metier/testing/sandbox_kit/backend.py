@@ -45,7 +45,8 @@ class Backend(Struct, frozen=True, kw_only=True):
     guest: Guest
     gaps: tuple[Gap, ...] = ()
     without: Mapping[str, Callable[[str], Opened]] = {}
-    """By what is taken away: how the backend is opened on a machine that lacks it."""
+    """By what is taken away: how the backend is opened on a machine that lacks it. The backend has to use that very
+    word when it says what is missing."""
     withhold: frozenset[Guarantee] = frozenset()
     """Guarantees its jobs do not ask for in this pass."""
     always_new: bool = False
@@ -58,4 +59,5 @@ class Backend(Struct, frozen=True, kw_only=True):
     names: Names | None = None
     """What its egress is opened with to look names up and dial, where it promises a network by grant."""
     elsewhere: str = ""
-    """`file.py:function` that gives this same value in another process."""
+    """`file.py:function` that gives this same value in another process; the file by its whole path. That host is
+    killed, has a terminal, or is in groups that ours is not in."""

@@ -31,6 +31,8 @@ async def a_missing_guarantee_refuses_the_job_and_names_it(bench: Bench) -> None
             "refused", lacking == frozenset({promise}), f"{promise} is not promised, and yet: {found}"
         )
         bench.expect("named", MEANING[promise] in str(found), found)
+    # Who needs nothing of the machine has a gap here. Else a backend that never says no would not be found out.
+    bench.expect("taken_away", bool(bench.backend.without), "no part was taken away (`Backend.without`)")
     for part, reopen in bench.backend.without.items():
         before = leftovers.look()
         opened = reopen(bench.folder("state"))

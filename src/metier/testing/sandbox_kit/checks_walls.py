@@ -6,6 +6,7 @@ import shutil
 import stat
 import struct
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -39,11 +40,29 @@ async def no_privilege_is_left_also_when_the_host_is_root(bench: Bench) -> None:
     said = await bench.value("privilege", asked, places=(place(folder, writable=True),))
     bench.expect("no_new_privileges", said["no_new_privileges"] == 1, said)
     bench.expect("capabilities", said["capabilities"] is False, said)
-    bench.expect("groups", said["groups"] == [], said)
+    # Only root can give its groups up; in a namespace those of anybody else are left without a number of their own.
+    bench.expect("groups", set(said["groups"]) <= (set[int]() if root else {_NOBODY}), said)
     for name in said["did"]:
         bench.expect(name, False, said)
     bench.expect("no_device", not _device_in(folder), os.listdir(folder))
     bench.expect("own", os.stat(asked["own"]).st_uid == os.geteuid(), said)
+    if root:
+        await _no_group_of_the_host(bench, asked)
+
+
+_NOBODY = 65_534
+"""What every group without a number of its own in a user namespace is shown as."""
+_GROUPS = [4, 27]
+"""Of a host that is root. They need no name, and on most machines they mean something: the logs, sudo."""
+
+
+async def _no_group_of_the_host(bench: Bench, asked: Mapping[str, Any]) -> None:
+    """Tried in a host that is in some: one that is in none has none to let in."""
+    folder = bench.folder("host")
+    async with host_process.started(bench, ["privilege"], [asked], folder, groups=_GROUPS) as host:
+        inside, outside = await host.answers()
+    bench.prove(outside["bare"]["groups"] == _GROUPS, outside)
+    bench.expect("groups", inside["ending"] == "returned" and inside["said"]["groups"] == [], inside)
 
 
 _MAY_CHOWN = struct.pack("<5I", 0x02000001, 1, 0, 0, 0)

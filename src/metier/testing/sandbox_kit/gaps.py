@@ -1,5 +1,6 @@
 """What our own backends are known not to do. Each line is tried: one that is no longer true makes the kit fail."""
 
+import os
 from typing import Final
 
 from metier.model.guarantee import Guarantee
@@ -53,8 +54,16 @@ BUBBLEWRAP_STRAIGHT: Final = (
         guarantee=Guarantee.VIOLATIONS_SEEN,
     ),
 )
-LANDLOCK_NATIVE: Final = _NO_NAMESPACES
-LANDLOCK_PYTHON: Final = (*_NO_NAMESPACES, _OWN_WIRE)
+_GROUPS_OF_THE_HOST: Final = Gap(
+    behaviour=49,
+    what=frozenset({"groups"}),
+    reason="without a user namespace a run is the host's own user, and who is not root cannot give his groups up; what they "
+    "open to it is bounded by Landlock",
+)
+# Seen only where the host is in some. Root gives its own up; nobody else can.
+_SEEN: Final = os.geteuid() != 0 and bool({*os.getgroups()} - {os.getgid(), 65_534})
+LANDLOCK_NATIVE: Final = (*_NO_NAMESPACES, *([_GROUPS_OF_THE_HOST] if _SEEN else []))
+LANDLOCK_PYTHON: Final = (*LANDLOCK_NATIVE, _OWN_WIRE)
 BUBBLEWRAP_DENO: Final = (_OWN_WIRE,)
 LANDLOCK_DENO: Final = (
     _OWN_WIRE,
@@ -128,6 +137,11 @@ _NOT_PROMISED: Final = {
     ),
 }
 HTTP: Final = (
+    Gap(
+        behaviour=1,
+        what=frozenset({"taken_away"}),
+        reason=f"{_NO_CODE} needs nothing that a machine could lack",
+    ),
     *(Gap(behaviour=number, needs=acts, reason=f"{_NO_CODE} {why}") for number, acts, why in _NOTHING_TO_TRY),
     *(
         Gap(behaviour=number, reason=f"{_NO_CODE} {why}", guarantee=guarantee)

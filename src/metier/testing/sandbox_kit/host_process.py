@@ -1,7 +1,7 @@
-"""A host in a process of its own, to be killed, or to have a terminal that ours has not.
+"""A host in a process of its own, to be killed, or to have a terminal or groups that ours has not.
 
 It opens the backend, runs `echo` and says `warm`, then runs the acts it was given, all at once, and prints what each
-said. With a terminal it does them bare as well, and tells that last: what belongs to its session is nobody else's.
+said. With a terminal or groups it does them bare as well, and tells that last: what it has is nobody else's.
 """
 
 import fcntl
@@ -81,12 +81,13 @@ async def started(
     folder: str,
     *,
     terminal: int | None = None,
+    groups: Sequence[int] = (),
 ) -> AsyncGenerator[HostProcess]:
-    """Start one with the backend of the bench. It is gone afterwards."""
+    """Start one with the backend of the bench. It is gone afterwards. Only root can put it in `groups`."""
     bench.need(
         "elsewhere", bool(bench.backend.elsewhere), "the backend does not say how another process opens it"
     )
-    asked = msgspec.json.encode([list(acts), list(params), terminal is not None]).decode()
+    asked = msgspec.json.encode([list(acts), list(params), terminal is not None, list(groups)]).decode()
     argv = [sys.executable, "-m", __name__, bench.backend.elsewhere, folder, asked, __file__]
     temporary = tempfile.mkdtemp(prefix="metier-kit-host-")
     os.chmod(temporary, 0o755)  # noqa: S103  a sandbox may run as a user of its own
@@ -113,9 +114,9 @@ async def started(
             process.signal()
             process.reap()
             shutil.rmtree(temporary, ignore_errors=True)
-            groups = cgroup.find()
-            if groups is not None:
-                groups.sweep()
+            control = cgroup.find()
+            if control is not None:
+                control.sweep()
 
 
 def load(elsewhere: str) -> Backend:
@@ -164,11 +165,13 @@ def main() -> None:
     elsewhere, folder, asked, expected = sys.argv[1:]
     if __file__ != expected:
         raise KitFailure(f"another Metier would be judged: {__file__} instead of {expected}")
-    acts, params, terminal = msgspec.json.decode(asked)
+    acts, params, terminal, groups = msgspec.json.decode(asked)
     if terminal:
         os.setsid()
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-    anyio.run(partial(_main, elsewhere, folder, acts, params, bare=terminal))
+    if groups:
+        os.setgroups(groups)
+    anyio.run(partial(_main, elsewhere, folder, acts, params, bare=terminal or bool(groups)))
 
 
 if __name__ == "__main__":

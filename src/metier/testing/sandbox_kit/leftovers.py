@@ -87,11 +87,14 @@ def serving(path: str) -> dict[int, str]:
     return found
 
 
-def directly_above(path: str) -> dict[int, str]:
-    """Whoever started those below us that have this file open, and is none of them, and when each began."""
+def directly_above(path: str) -> dict[int, str] | None:
+    """Whoever started those below us that have this file open, and is none of them, and when each began; None when that is
+    us."""
     table, found = _table(), holders(path)
-    parents = {table[pid].parent for pid in found if pid in table} - {*found, os.getpid()}
-    return {pid: table[pid].started for pid in parents if pid in table}
+    parents = {table[pid].parent for pid in found if pid in table} - {*found}
+    if parents == {os.getpid()}:
+        return None
+    return {pid: table[pid].started for pid in parents - {os.getpid()} if pid in table}
 
 
 def holders(path: str) -> list[int]:

@@ -57,7 +57,7 @@ CERTAIN: Final = {
     "keep_words": ("shared_memory", "semaphores", "messages", "mode", "times"),
     "made_code": (
         *("evaluated", "by_its_frames", "by_foreign_functions", "by_a_shell", "by_another_interpreter"),
-        *("by_the_loader", "from_memory", "by_a_copy", "by_a_script"),
+        *("by_the_loader", "from_memory", "by_a_copy", "by_a_script", "by_its_own_interpreter"),
     ),
 }
 """What can be done outside on every machine."""
