@@ -29,11 +29,14 @@ def within(seconds: float, so: Callable[[], bool]) -> bool:
     return so()
 
 
+HERE = os.stat("/proc/self/ns/pid").st_ino
+
+
 def left_behind() -> list[str]:
     """Folders of this process's groups, whatever hierarchy they are in."""
     with open("/proc/self/cgroup") as ours, open("/proc/self/mountinfo") as mounts:
         folders = {folder for layout in layouts(ours.read(), mounts.read()) for folder in layout.folders}
-    mark = f"metier-{os.getpid()}-"
+    mark = f"metier-{HERE}-{os.getpid()}-"
     return [entry for folder in folders for entry in os.listdir(folder) if entry.startswith(mark)]
 
 
@@ -261,7 +264,7 @@ os._exit(0)
 @needs_groups
 def test_a_namesake_of_a_dead_owner_does_not_keep_its_group(groups: Groups) -> None:
     folder = groups._layout.pids
-    stale = f"{folder}/metier-{os.getpid()}-1-stale"
+    stale = f"{folder}/metier-{HERE}-{os.getpid()}-1-stale"
     os.mkdir(stale)
     groups.sweep()
     assert not os.path.exists(stale)
@@ -269,7 +272,7 @@ def test_a_namesake_of_a_dead_owner_does_not_keep_its_group(groups: Groups) -> N
 
 @needs_groups
 def test_a_sweep_leaves_a_group_in_which_somebody_lives(groups: Groups) -> None:
-    stale = f"{groups._layout.pids}/metier-{os.getpid()}-1-inhabited"
+    stale = f"{groups._layout.pids}/metier-{HERE}-{os.getpid()}-1-inhabited"
     os.mkdir(stale)
     process = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
     try:
@@ -280,6 +283,23 @@ def test_a_sweep_leaves_a_group_in_which_somebody_lives(groups: Groups) -> None:
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert within(2, lambda: groups.sweep() >= 0 and not os.path.exists(stale))
+
+
+@needs_groups
+@pytest.mark.parametrize(("age", "stays"), [(0, True), (7_200, False)])
+def test_a_sweep_leaves_the_new_groups_of_other_containers(
+    groups: Groups, monkeypatch: pytest.MonkeyPatch, age: int, stays: bool
+) -> None:
+    theirs = f"{groups._layout.pids}/metier-{HERE + 1}-{os.getpid()}-1-theirs"
+    os.mkdir(theirs)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + age)
+    try:
+        groups.sweep()
+        assert os.path.exists(theirs) is stays
+    finally:
+        if os.path.exists(theirs):
+            os.rmdir(theirs)
 
 
 @needs_groups

@@ -215,6 +215,7 @@ def test_wasm_12_a_call_waits_a_bounded_time_and_the_compile_goes_on_for_the_nex
         )
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(outcome, line, "a")
+            await anyio.wait_all_tasks_blocked()  # it has asked, and waits for the one that is being compiled
             shop.finish("a")
         assert shop.ended == ["a"]
 

@@ -17,7 +17,9 @@ from msgspec import Struct
 
 _PREFIX: Final = "metier"
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
-_OURS: Final = re.compile(rf"{_PREFIX}-(\d+)-(\d+)-.*")
+_OURS: Final = re.compile(rf"{_PREFIX}-(\d+)-(\d+)-(\d+)-.*")
+_LEFT_SECONDS: Final = 3_600.0
+"""A process is put into its group a moment after the group was made. One that is empty for so long has nobody."""
 _PATIENCE_SECONDS: Final = 2.0
 _PAUSE_SECONDS: Final = 0.002
 _NEEDED: Final = frozenset({"memory", "pids"})
@@ -128,7 +130,7 @@ class Groups:
         if not _NAME.fullmatch(name) or memory_bytes < 1 or processes < 1:
             raise ValueError("a group needs a short plain name and limits above 0")
         pid = os.getpid()
-        full = f"{_PREFIX}-{pid}-{_started(pid)}-{name}"
+        full = f"{_PREFIX}-{_namespace()}-{pid}-{_started(pid)}-{name}"
         made: list[str] = []
         try:
             for folder in self._layout.folders:
@@ -144,14 +146,24 @@ class Groups:
         return group
 
     def sweep(self) -> int:
-        """Remove the empty groups of processes that are gone, and say how many folders that were."""
-        removed = 0
+        """Remove the empty groups of processes that are gone, and say how many folders that were.
+
+        Whether somebody in another container is gone cannot be seen from here, though his groups may be: what is his is
+        removed only when it has been there for long.
+        """
+        removed, here = 0, _namespace()
         for folder in self._layout.folders:
             with suppress(OSError):
                 for entry in os.listdir(folder):
                     ours = _OURS.fullmatch(entry)
-                    if ours and _started(int(ours[1])) != int(ours[2]):
-                        with suppress(OSError):  # not empty: somebody still lives in it
+                    if not ours:
+                        continue
+                    with suppress(OSError):  # not empty: somebody still lives in it
+                        if int(ours[1]) == here:
+                            gone = _started(int(ours[2])) != int(ours[3])
+                        else:
+                            gone = time.time() - os.stat(f"{folder}/{entry}").st_mtime > _LEFT_SECONDS
+                        if gone:
                             os.rmdir(f"{folder}/{entry}")
                             removed += 1
         return removed
@@ -295,6 +307,14 @@ def _removed(folder: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def _namespace() -> int:
+    """In which process numbers mean what they mean here; 0 where that cannot be told."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return 0
 
 
 def _started(pid: int) -> int:

@@ -184,7 +184,7 @@ def _mounts() -> frozenset[str]:
 
 
 def _groups() -> frozenset[str]:
-    mine = f"metier-{os.getpid()}-"
+    mine = f"metier-{os.stat('/proc/self/ns/pid').st_ino}-{os.getpid()}-"
     found: set[str] = set()
     top = "/sys/fs/cgroup"
     for folder, names, _ in os.walk(top):
