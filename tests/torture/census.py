@@ -75,12 +75,12 @@ def mounts() -> list[str]:
 
 def groups() -> list[str]:
     """Control groups that bear our process number."""
-    mark = f"{os.getpid()}-"
+    mark = f"-{os.stat('/proc/self/ns/pid').st_ino}-{os.getpid()}-"
     return [
         os.path.join(folder, name)
         for folder, names, _ in os.walk("/sys/fs/cgroup")
         for name in names
-        if name.startswith(mark) or f"-{mark}" in name
+        if mark in name
     ]
 
 
