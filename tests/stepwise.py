@@ -1,8 +1,42 @@
 """Acts at one step of a piece of work: there a task of it is suspended, and may be cancelled."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import suppress
 from typing import Any
+
+import anyio
+
+
+async def cancelled_at(
+    step: int, work: Callable[[], Awaitable[object]], look: Callable[[], int], *, natively: bool, waking: bool
+) -> tuple[int, int]:
+    """How many steps were taken, and what `look` saw when the work was cancelled; 0 when it was not."""
+    seen = [0]
+    scope = anyio.CancelScope()
+
+    def cancel() -> None:
+        seen.append(look())
+        if natively:
+            task.cancel()
+        else:
+            scope.cancel()
+
+    async def inside() -> None:
+        with scope:
+            assert await work()
+
+    loop = asyncio.get_running_loop()
+    steps = Steps(step, cancel, waking=waking)
+    loop.set_task_factory(steps.task)
+    try:
+        task = loop.create_task(inside())
+        await asyncio.wait([task])
+    finally:
+        loop.set_task_factory(None)
+    with suppress(asyncio.CancelledError):
+        task.result()
+    return steps.taken, max(seen)
 
 
 class Steps:

@@ -15,7 +15,7 @@ import pytest
 from deno_kit import WALLS, inline, job
 from metier.sandbox.deno import DenoSandbox
 from metier.sandbox.wall import Wall
-from stepwise import Steps
+from stepwise import cancelled_at
 
 MOST_STEPS = 200
 
@@ -38,40 +38,14 @@ async def _settled(before: int) -> int:
     return more
 
 
-async def cancelled_at(step: int, sandbox: DenoSandbox, *, natively: bool, waking: bool) -> tuple[int, int]:
-    """How many steps were taken, and how many pipes were open when it was cancelled."""
-    seen = [0]
-    scope = anyio.CancelScope()
-
-    def cancel() -> None:
-        seen.append(pipes())
-        if natively:
-            task.cancel()
-        else:
-            scope.cancel()
-
-    async def inside() -> None:
-        with scope:
-            assert (await sandbox.run(job(inline("return 1")))).value == 1
-
-    loop = asyncio.get_running_loop()
-    steps = Steps(step, cancel, waking=waking)
-    loop.set_task_factory(steps.task)
-    try:
-        task = loop.create_task(inside())
-        await asyncio.wait([task])
-    finally:
-        loop.set_task_factory(None)
-    with suppress(asyncio.CancelledError):
-        task.result()
-    return steps.taken, max(seen)
-
-
 async def cancelled_everywhere(sandbox: DenoSandbox, *, natively: bool, waking: bool) -> None:
+    async def work() -> bool:
+        return (await sandbox.run(job(inline("return 1")))).value == 1
+
     left: dict[int, int] = {}
     before = most = pipes()
     for step in range(1, MOST_STEPS):
-        taken, there = await cancelled_at(step, sandbox, natively=natively, waking=waking)
+        taken, there = await cancelled_at(step, work, pipes, natively=natively, waking=waking)
         most = max(most, there)
         if more := await _settled(before):
             left[step] = more

@@ -30,7 +30,7 @@ from metier.sandbox.egress_limits import EgressLimits
 from metier.sandbox.http import HttpSandbox
 from metier.sandbox.pinned import Raw
 from metier.sandbox.reply import Answer, Failed
-from stepwise import Steps
+from stepwise import cancelled_at
 
 Work = Callable[[], Awaitable[bool]]
 ENDS = (b"\r\n\r\n", b'{"a":1}')
@@ -141,43 +141,12 @@ def place(authority: Authority) -> Iterator[Place]:
     made.close()
 
 
-async def cancelled_at(
-    step: int, work: Work, place: Place, *, natively: bool, waking: bool
-) -> tuple[int, int]:
-    """How many steps were taken, and how many connections were open when it was cancelled."""
-    seen: list[int] = []
-    scope = anyio.CancelScope()
-
-    def cancel() -> None:
-        seen.append(place.connections())
-        if natively:
-            task.cancel()
-        else:
-            scope.cancel()
-
-    async def inside() -> None:
-        with scope:
-            assert await work()
-
-    loop = asyncio.get_running_loop()
-    steps = Steps(step, cancel, waking=waking)
-    loop.set_task_factory(steps.task)
-    try:
-        task = loop.create_task(inside())
-        await asyncio.wait([task])
-    finally:
-        loop.set_task_factory(None)
-    with suppress(asyncio.CancelledError):
-        task.result()
-    return steps.taken, sum(seen)
-
-
 async def cancelled_everywhere(work: Work, place: Place, *, natively: bool) -> None:
     for waking in (False, True):
         left: dict[int, int] = {}
         most_open = 0
         for step in range(1, MOST_STEPS):
-            taken, there = await cancelled_at(step, work, place, natively=natively, waking=waking)
+            taken, there = await cancelled_at(step, work, place.connections, natively=natively, waking=waking)
             most_open = max(most_open, there)
             if found := await place.settled():
                 left[step] = found

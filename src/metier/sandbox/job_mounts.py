@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from metier.model.ground import Ground
 from metier.model.job import Place
+from metier.sandbox.job_protected import below
 
 _TABLE: Final = "/proc/self/mountinfo"
 _ESCAPED: Final = re.compile(r"\\([0-7]{3})")
@@ -33,9 +34,7 @@ class _Spot(Struct, frozen=True):
     path: str
 
     def meets(self, other: "_Spot") -> bool:
-        return self.device == other.device and (
-            _below(self.path, other.path) or _below(other.path, self.path)
-        )
+        return self.device == other.device and (below(self.path, other.path) or below(other.path, self.path))
 
 
 def holds_state(place: Place, ground: Ground) -> bool:
@@ -47,9 +46,9 @@ def holds_state(place: Place, ground: Ground) -> bool:
     if state is None or own is None:
         return False
     workspace = _spot(os.path.realpath(ground.workspace), mounts) if ground.workspace else None
-    for spot in (own, *(_Spot(each.device, each.root) for each in mounts if _below(each.point, place.path))):
+    for spot in (own, *(_Spot(each.device, each.root) for each in mounts if below(each.point, place.path))):
         if spot.meets(state) and not (
-            workspace is not None and workspace.device == spot.device and _below(spot.path, workspace.path)
+            workspace is not None and workspace.device == spot.device and below(spot.path, workspace.path)
         ):
             return True
     return False
@@ -72,17 +71,13 @@ def _spot(path: str, mounts: list[_Mount]) -> _Spot | None:
     """Where `path` lies: of the mounts above it the nearest, and of several at one point the last."""
     best: _Mount | None = None
     for each in mounts:
-        if _below(path, each.point) and (best is None or len(each.point) >= len(best.point)):
+        if below(path, each.point) and (best is None or len(each.point) >= len(best.point)):
             best = each
     if best is None:
         return None
     rest = path[len(best.point.rstrip("/")) :].strip("/")
     root = best.root.rstrip("/")
     return _Spot(best.device, f"{root}/{rest}" if rest else root or "/")
-
-
-def _below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _plain(text: str) -> str:
