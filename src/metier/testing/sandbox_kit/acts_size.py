@@ -11,25 +11,30 @@ from metier.testing.sandbox_kit.tries import Tries
 
 
 def memory(params: dict[str, Any]) -> Any:
-    """Take memory piece by piece, written to, up to `mb`."""
+    """Take memory piece by piece, written to, up to `mb`. Who is refused keeps what he has for `stay` seconds."""
     import mmap
     import os
+    import time
 
     piece, held = 4 << 20, []
     filling = b"x" * piece
-    for _ in range(params["mb"] // 4):
-        match params["kind"]:
-            case "heap":
-                held.append(b"y" * piece)
-            case "mapped":
-                held.append(mmap.mmap(-1, piece, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
-                held[-1].write(filling)
-            case "shared":
-                held.append(mmap.mmap(-1, piece))
-                held[-1].write(filling)
-            case _:
-                held.append(os.memfd_create("held"))
-                os.write(held[-1], filling)
+    try:
+        for _ in range(params["mb"] // 4):
+            match params["kind"]:
+                case "heap":
+                    held.append(b"y" * piece)
+                case "mapped":
+                    held.append(mmap.mmap(-1, piece, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+                    held[-1].write(filling)
+                case "shared":
+                    held.append(mmap.mmap(-1, piece))
+                    held[-1].write(filling)
+                case _:
+                    held.append(os.memfd_create("held"))
+                    os.write(held[-1], filling)
+    except MemoryError:
+        time.sleep(params.get("stay", 0))
+        raise
     return {"mb": 4 * len(held)}
 
 
