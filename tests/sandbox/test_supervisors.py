@@ -89,7 +89,7 @@ def test_bytes_written_to_a_disk_are_counted_and_those_of_orphans_too(
     if written_here(tmp_path / "ours", size) < size:
         pytest.skip("writes to this file system are counted nowhere")
     write = f"head -c {size} /dev/zero"
-    line = f"{write} > a; ({write} > b &); while test $(stat -c %s b || echo 0) -lt {size}; do :; done"
+    line = f"rm -f a b; {write} > a; ({write} > b &); while test $(stat -c %s b || echo 0) -lt {size}; do :; done"
 
     cwd = os.path.realpath(tmp_path)
 

@@ -27,8 +27,8 @@ class Cache:
     def __init__(self, folder: str) -> None:
         self.folder: Final = os.path.abspath(folder)
 
-    def use(self, key: str, use: Callable[[str], T]) -> T | None:
-        """What `use` makes of the kept file, which it gets as a path that cannot be swapped; None without one.
+    def use(self, key: str, use: Callable[[bytes], T]) -> T | None:
+        """What `use` makes of what is kept; None without it.
 
         Raises:
             StateError: when the folder is not this user's alone.
@@ -66,7 +66,7 @@ class Cache:
             name for name in os.listdir(self.folder) if name.startswith(f"{key}.") and name.endswith(_ENDING)
         ]
 
-    def _use_one(self, name: str, use: Callable[[str], T]) -> T | None:
+    def _use_one(self, name: str, use: Callable[[bytes], T]) -> T | None:
         try:
             descriptor = os.open(
                 os.path.join(self.folder, name), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -78,9 +78,8 @@ class Cache:
             ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1
             if not ours or status.st_mode & 0o077:
                 return None
-            if hashlib.file_digest(file, "sha256").hexdigest() != name.split(".")[1]:
-                return None
-            return use(f"/proc/self/fd/{descriptor}")
+            code = file.read()
+        return use(code) if hashlib.sha256(code).hexdigest() == name.split(".")[1] else None
 
     def _thin_out(self) -> None:
         with suppress(OSError):

@@ -169,19 +169,19 @@ class Modules:
             found = self._loaded.get(source.key)
         if found is not None:
             return found
-        made = self._cache.use(source.key, lambda path: self._deserialized(path, source.component))
+        made = self._cache.use(source.key, lambda code: self._deserialized(code, source.component))
         if made is None:
             return None
         loaded = self._link(made)
         self._remember(self._loaded, source.key, loaded)
         return loaded
 
-    def _deserialized(self, path: str, component: bool) -> "Module | Component | None":
+    def _deserialized(self, code: bytes, component: bool) -> "Module | Component | None":
         from wasmtime import Module, WasmtimeError
         from wasmtime.component import Component
 
-        try:
-            return (Component if component else Module).deserialize_file(self._engine, path)
+        try:  # not from the file, which would stay open, and be the code, for as long as the module is kept
+            return (Component if component else Module).deserialize(self._engine, code)
         except WasmtimeError:
             return None  # made for another processor: compile it for this one
 
