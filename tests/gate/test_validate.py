@@ -139,8 +139,11 @@ def test_what_does_not_fit_is_refused_and_the_reason_names_it(arguments: Any, re
 
 
 def test_bad_arguments_are_no_way_to_learn_which_skills_there_are() -> None:
-    for name in ("brewing-tea", "no-such-skill"):
+    there, not_there = (
         refused("tea/pour", {"name": name, "cups": 13}, "invalid_arguments")
+        for name in ("brewing-tea", "no-such-skill")
+    )
+    assert (there.reasons, there.remedy) == (not_there.reasons, not_there.remedy)
 
 
 def test_a_tool_whose_schema_cannot_be_used_cannot_be_called() -> None:

@@ -14,7 +14,7 @@ import anyio
 from anyio import to_thread
 
 from metier.sandbox.grown import Grown, Moment
-from metier.sandbox.limits import ENGINE_RESIDENT_MB, OWN_MB, TABLES_SHARE
+from metier.sandbox.limits import ENGINE_RESIDENT_MB, TABLES_SHARE
 from metier.sandbox.wall import Cut, Ended, Look, Policy, Running
 
 BYTES_MOST: Final = 1 << 30
@@ -38,8 +38,7 @@ class Bounds:
     ) -> None:
         self._running = running
         engine = ENGINE_RESIDENT_MB if policy.bare_heap else 0
-        # Until it becomes the program, what was forked is as large as the supervisor it was forked from.
-        memory = max(policy.memory_mb + engine, OWN_MB) << 20
+        memory = (policy.memory_mb + engine) << 20
         self._memory_most = memory + memory // TABLES_SHARE
         granted = [place.path for place in policy.places if place.writable]
         self._folders = [*granted, *running.shared_folders]
