@@ -189,10 +189,14 @@ def test_a_kept_file_is_closed_once_its_code_is_loaded(bench: Bench) -> None:
 
     async def held(sandbox: WasmSandbox) -> list[str]:
         assert (await sandbox.run(bench.job("m.wasm", "add", {"x": 1, "y": 2}))).value == 3
-        links = (os.path.join("/proc/self/fd", each) for each in os.listdir("/proc/self/fd"))
-        return [os.readlink(link) for link in links if os.path.lexists(link)]
+        return open_files()
 
     assert [path for path in bench.using(held) if path.endswith(".cwasm")] == []
+
+
+def open_files() -> list[str]:
+    links = (f"/proc/self/fd/{each}" for each in os.listdir("/proc/self/fd"))
+    return [os.readlink(link) for link in links if os.path.lexists(link)]
 
 
 def test_wasm_16_a_kept_file_that_was_changed_is_not_used(bench: Bench) -> None:
