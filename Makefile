@@ -40,15 +40,11 @@ fast: install ## Run the tests that take a moment
 
 check: lint types imports fast ## Everything to pass before a commit
 
-# What needs no sandbox, and so can be tried beside what does.
-APART := $(addprefix tests/,catalog conformance config dialects disclosure examples fuzz gate model record torture/test_killed_gate.py) \
-	$(addprefix tests/test_,approval_model.py architecture.py bad_input.py big_json.py doors_and_gates.py first_use.py mended_gate.py) \
-	$(addprefix tests/test_,mended_runtime.py odd_calls.py one_spelling.py pipeline.py runtime_api.py taken_up.py traceability.py) \
-	$(addprefix tests/sandbox/test_,address.py egress.py http_cancelled_anywhere.py proxy.py url.py) \
-	$(filter-out $(addprefix tests/cli/test_,run.py missing_pieces.py doctor.py packages.py policy.py),$(wildcard tests/cli/test_*.py))
+# The sandboxes, and what counts the processes of the machine; everything else is tried beside them.
+FRONT := tests/sandbox tests/torture/test_thousand_runs.py $(addprefix tests/cli/test_,run.py missing_pieces.py doctor.py packages.py)
 
-test: lint types imports ## Everything CI runs
-	METIER_FUZZ_INPUTS=$(FUZZ) BIN=$(BIN) bash tests/both $(APART)
+test: lint imports ## Everything CI runs; types are checked beside the tests
+	METIER_FUZZ_INPUTS=$(FUZZ) BIN=$(BIN) bash tests/both $(FRONT)
 
 torture: torture-gate torture-sandboxes ## The long runs, all of them: half an hour for each half, on a machine that does nothing else
 

@@ -85,7 +85,9 @@ def house_of(
         return found if rules is None else structs.replace(found, rules=rules)
 
     state = runtime._state
-    recorder = Recorder(state.log, Writer(state.database, before_commit=pause), tools=[TOOL.name])
+    recorder = Recorder(
+        state.log, Writer(state.database, before_commit=pause), tools=[TOOL.name].__contains__
+    )
     return structs.replace(
         house, tools={TOOL.name: TOOL}, operations=Nothing(), look=looked, recorder=recorder
     )

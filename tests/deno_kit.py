@@ -35,6 +35,9 @@ class Plain:
         self.shared_folders: list[str] = []
         self.proxy = None
 
+    def left(self) -> int:
+        return -1
+
     def strike(self) -> Ended | None:
         return None
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import metier
 from metier.catalog.catalog import Catalog
 from metier.catalog.catalog import load as load_catalog
 from metier.catalog.here import trusts_here
@@ -31,6 +32,21 @@ def write_skill(
     text = "---\n" + "\n".join(lines) + f"\n---\n\n{body}\n"
     (folder / "SKILL.md").write_text(text, encoding="utf-8")
     return folder
+
+
+def approve_all(root: Path) -> None:
+    """Name every skill of `root` in its own list: the operator's word for all that they declare, bound to their first bytes."""
+    names = sorted({each.stem for each in root.iterdir()} - {"SKILL_MANIFEST"})
+    (root / "SKILL_MANIFEST.json").write_text(json.dumps({"approvedSkills": names}), encoding="utf-8")
+
+
+BUNDLED = frozenset(os.listdir(Path(metier.__file__).with_name("bundled")))
+"""The skills that are always there."""
+
+
+def own_rows(listing: str) -> list[str]:
+    """The rows of `metier skills list` that are about other skills than those."""
+    return [row for row in listing.splitlines() if BUNDLED.isdisjoint(row.split()[:2])]
 
 
 @dataclass

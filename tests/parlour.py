@@ -104,7 +104,7 @@ class Parlour:
             catalog=Catalog(by_name={}),
             look=self.look,
             operations=self,
-            recorder=Recorder(self.log, Writer(self.database), tools=list(self.tools)),
+            recorder=Recorder(self.log, Writer(self.database), tools=self.tools.__contains__),
             workshop=Workshop(running=Running()),
         )
 

@@ -65,7 +65,9 @@ class Door(NamedTuple):
 
     name: str
     kind: str
-    """`agent`, `resumed` (an agent's, with somebody's word), `owner`, `answered` (the owner, who is asked) or `hook`."""
+    """`agent`, `resumed` (an agent's, with somebody's word), `owner`, `answered` (the owner, who is asked), `hook`,
+    `tester` (the owner, who calls a skill's tool), `reader` (the owner, for whom a skill is run to be read) or `inside` (a
+    skill's code, on behalf of an agent)."""
     go: Callable[[Yard, Any], Ended]
     begin: Callable[[Yard], Any] = lambda yard: None
 
@@ -142,15 +144,28 @@ DOORS: Final = (
         lambda yard: yard.ruled("ask"),
     ),
     Door("run_hook", "hook", lambda yard, _: yard.hook()),
+    Door("metier skills test", "tester", lambda yard, _: yard.tested()),
+    Door("a skill that is run to be read", "reader", lambda yard, _: yard.read_by_running()),
+    Door("context.operate", "inside", lambda yard, _: yard.inside()),
 )
 BY_NAME: Final = {door.name: door for door in DOORS}
 CALL: Final = BY_NAME["Runtime.call"]
 
 # Each name, and every place in the code that uses it: from the pipeline outwards to what people and programs can reach.
 WAYS: Final[dict[str, set[str]]] = {
-    "metier.pipeline.run": {"hooks.run_hook", "runtime.Runtime._judge", "runtime.own._guarded"},
+    "metier.pipeline.run": {
+        "hooks.run_hook",
+        "runtime.Runtime._judge",
+        "runtime.own._guarded",
+        "runtime.probing._probe",
+    },
     "runtime.Runtime._judge": {"runtime.Runtime._run"},
-    "runtime.Runtime._run": {"runtime.Runtime._resume", "runtime.Runtime.call", "runtime.Runtime.handle"},
+    "runtime.Runtime._run": {
+        "runtime.Runtime.__init__",
+        "runtime.Runtime._resume",
+        "runtime.Runtime.call",
+        "runtime.Runtime.handle",
+    },
     "runtime.Runtime._resume": {"runtime.Runtime.resume"},
     "runtime.Runtime.resume": {"runtime.Runtime.wait_for"},
     "runtime.Runtime.wait_for": {"runtime.Runtime.call"},
@@ -159,7 +174,7 @@ WAYS: Final[dict[str, set[str]]] = {
     "blocking.SyncRuntime._runtime.resume": {"blocking.SyncRuntime.resume"},
     "blocking.SyncRuntime._runtime.wait_for": {"blocking.SyncRuntime.wait_for"},
     "runtime.call": {"runtime.written.call_written"},
-    "runtime._run": {"runtime.written.call_written"},
+    "runtime._run": {"runtime.as_owner.call_as_owner", "runtime.written.call_written"},
     "metier.runtime.written.call_written": {"doors.cli.call._call"},
     "runtime.handle": set(),
     "runtime.wait_for": {"doors.cli.call._call"},
@@ -170,6 +185,21 @@ WAYS: Final[dict[str, set[str]]] = {
     "_answered": {"runtime.own.run_own"},
     "metier.runtime.own.run_own": {"doors.cli.run.run_command"},
     "metier.hooks.run_hook": set(),
+    "metier.runtime.as_owner.call_as_owner": {"doors.cli.tried._run"},
+    "metier.runtime.probing.probe": {"runtime.Runtime._read_code"},
+    # Calls inside of calls: all of them are made with the `_run` that `Inner` is given.
+    "metier.runtime.inner.Inner": {
+        "runtime.Runtime.__init__",
+        "runtime.agents.Agents.__init__",
+        "runtime.modules.Modules.__init__",
+    },
+    "runtime.inner.Inner._run": {
+        "runtime.inner.Inner.call",
+        "runtime.inner.Inner.run",
+        "runtime.inner.Inner.start",
+    },
+    "runtime.agents.Agents._inner.start": {"runtime.agents.Agents._started"},
+    "runtime.agents.Agents._inner.run": {"runtime.agents.Agents._talked"},
 }
 
 
@@ -215,7 +245,7 @@ def test_these_are_all_the_doors_there_are() -> None:
         if "metier.pipeline" in path.read_text(encoding="utf-8")
         or "from metier import pipeline" in path.read_text()
     }
-    assert importers == {"hooks.py", "runtime/__init__.py", "runtime/own.py"}
+    assert importers == {"hooks.py", "runtime/__init__.py", "runtime/own.py", "runtime/probing.py"}
     # Whatever it calls what it holds, whoever makes calls has one of these; so each of them is listed, with its doors above.
     makers = (
         "Runtime",
@@ -224,7 +254,10 @@ def test_these_are_all_the_doors_there_are() -> None:
         "_opened",
         "run_own",
         "run_hook",
+        "call_as_owner",
         "call_written",
+        "Inner",
+        "probe",
         "resume",
     )
     holders = {
@@ -241,6 +274,12 @@ def test_these_are_all_the_doors_there_are() -> None:
         "doors/cli/approvals.py",
         "doors/cli/call.py",
         "doors/cli/run.py",
+        "doors/cli/tried.py",
+        "doors/cli/trust.py",
+        "runtime/__init__.py",
+        "runtime/agents.py",
+        "runtime/as_owner.py",
+        "runtime/modules.py",
         "runtime/resume.py",
         "runtime/written.py",
     }
@@ -260,7 +299,8 @@ class Gate(NamedTuple):
 
 
 def every(code: str, *, but: tuple[str, ...] = ()) -> dict[str, str]:
-    held = {kind: code for kind in ("agent", "resumed", "owner", "hook") if kind not in but}
+    kinds = ("agent", "resumed", "owner", "hook", "tester", "reader", "inside")
+    held = {kind: code for kind in kinds if kind not in but}
     return {**held, "answered": code} if "owner" in held else held
 
 
@@ -373,7 +413,7 @@ def used_up_meanwhile(yard: Yard) -> None:
 
     def others_were_quicker() -> None:
         with yard.opened() as database, database.transaction() as connection:
-            for name in (*AGENTS, owner()):
+            for name in (*AGENTS, "skill:tea", owner()):
                 take_budget(
                     connection, [Scope(key="principal", name=name, calls=1, seconds=86_400)], moment()
                 )
@@ -385,23 +425,26 @@ def record_gone(yard: Yard) -> None:
     yard.meanwhile = lambda: away(yard.path)
 
 
+PEOPLE: Final = ("owner", "tester", "reader")
+"""The owner, whose right it is."""
+
 GATES: Final = (
     Gate("stopped", stopped, every("stopped"), "running"),
     Gate("disabled", disabled, every("skill_disabled", but=("owner",))),
     Gate("switched off", switched_off, every("skill_disabled", but=("owner",)), "switched_on"),
     Gate("broken", broken, every("skill_broken", but=("owner",)), "intact"),
     Gate("untrusted", untrusted, every("not_trusted", but=("owner",)), "trusted"),
-    Gate("for operators only", for_operators, every("forbidden", but=("owner",))),
-    Gate("kept from models", kept_from_models, every("forbidden", but=("owner", "hook")), "audience"),
-    Gate("without the right", without_the_right, every("forbidden", but=("owner",)), "roles"),
-    Gate("revoked", revoked, every("forbidden", but=("owner", "hook"))),
+    Gate("for operators only", for_operators, every("forbidden", but=PEOPLE)),
+    Gate("kept from models", kept_from_models, every("forbidden", but=(*PEOPLE, "hook")), "audience"),
+    Gate("without the right", without_the_right, every("forbidden", but=PEOPLE), "roles"),
+    Gate("revoked", revoked, every("forbidden", but=(*PEOPLE, "hook"))),
     Gate("unequipped", unequipped, every("skill_unavailable", but=("owner",)), "equipped"),
-    Gate("above the level", observed, every("forbidden", but=("owner", "hook")), "ladder"),
+    Gate("above the level", observed, every("forbidden", but=(*PEOPLE, "hook")), "ladder"),
     Gate("denied by a rule", denied_by_rule, every("forbidden"), "rules"),
     Gate("beyond its grants", beyond_its_grants, every("forbidden", but=("owner", "hook")), "permissions"),
     Gate("budget used up", used_up, every("budget_exceeded"), "budgets"),
     Gate("what no call may do", on_the_floor, every("forbidden"), "floor"),
-    Gate("ill-formed", ill_formed, every("invalid_arguments")),
+    Gate("ill-formed", ill_formed, every("invalid_arguments", but=("reader",))),
     Gate(
         "asked by a rule",
         asked_by_rule,
@@ -411,6 +454,9 @@ GATES: Final = (
             "resumed": "approval_void",
             "owner": "approval_required",
             "hook": "approval_required",
+            "tester": "approval_required",
+            "reader": "approval_required",
+            "inside": "pending",
         },
     ),
     Gate("stopped meanwhile", stopped_meanwhile, every("stopped")),
@@ -420,7 +466,7 @@ GATES: Final = (
     Gate(
         "revoked meanwhile",
         revoked_meanwhile,
-        {**every("changed_meanwhile"), "agent": "forbidden", "resumed": "forbidden"},
+        {**every("changed_meanwhile"), "agent": "forbidden", "resumed": "forbidden", "inside": "forbidden"},
     ),
     Gate("level lowered meanwhile", lowered_meanwhile, every("changed_meanwhile")),
     Gate("budget used up meanwhile", used_up_meanwhile, every("budget_exceeded")),

@@ -124,7 +124,9 @@ class Forge:
             catalog=catalog,
             look=judged,
             operations=NoOperations(),
-            recorder=Recorder(AuditLog(self.database), Writer(self.database), tools=[self.tool.name]),
+            recorder=Recorder(
+                AuditLog(self.database), Writer(self.database), tools=[self.tool.name].__contains__
+            ),
             workshop=Workshop(
                 sandboxes=lambda: self.sandboxes,
                 snapshot=self.opening,
@@ -237,14 +239,14 @@ def test_grants_become_places_variables_and_programs(forge: Forge, tmp_path: Pat
     forge.tool = tool(
         permissions=PermissionSet(
             reads=frozenset({data, "{baseDir}"}),
-            writes=frozenset({"{workspace}"}),
+            writes=frozenset({"{workspace}/out"}),
             env=frozenset({"TOKEN", "ABSENT"}),
             binaries=frozenset({"kettle", "absent"}),
         )
     )
     job = forge.job(cwd=f"{data}/deep")
-    workspace = str(forge.machine.state / "workspace")
-    assert {place.path: place.writable for place in job.places} == {data: False, workspace: True}
+    out = str(forge.machine.state / "workspace" / "out")
+    assert {place.path: place.writable for place in job.places} == {data: False, out: True}
     assert all(place.inode == os.stat(place.path).st_ino for place in job.places)
     assert job.environment == {"TOKEN": "t0ken"}
     assert job.binaries == {"kettle": str(forge.machine.bin / "kettle")}

@@ -126,7 +126,7 @@ class Town:
             catalog=catalog,
             look=judged,
             operations=NoOperations(),
-            recorder=Recorder(AuditLog(self.database), Writer(self.database), tools=[NAME]),
+            recorder=Recorder(AuditLog(self.database), Writer(self.database), tools=[NAME].__contains__),
             workshop=Workshop(
                 sandboxes=sandboxes,
                 snapshot=self.bundles.open,
@@ -159,7 +159,10 @@ def test_a_hook_is_given_its_event_and_may_read_the_workspace_and_nothing_else(t
     workspace = str(town.machine.state / "workspace")
     event = {**EVENT, "context": {**EVENT["context"], "workspaceDir": workspace}}
     assert job.context["hook"] == event
-    assert [(place.path, place.writable) for place in job.places] == [(workspace, False)]
+    names = ("docs", "etc", "logs", "memory", "out", "persona")
+    assert [(place.path, place.writable) for place in job.places] == [
+        (f"{workspace}/{name}", False) for name in names
+    ]
     assert (job.arguments, job.environment, job.binaries, job.cwd) == ({}, {}, {}, "")
     assert job.permissions == PermissionSet(reads=frozenset({"{workspace}"}))
     assert job.limits == Limits(timeout=10.0)

@@ -1,5 +1,6 @@
 """A skill that says less of its own risk than it did, or that nobody need be asked, is a stranger until a person looked."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,10 +13,23 @@ from metier.record.approvals import stored_call
 from parlour import Parlour, tool
 from test_execute import Forge
 
-BEFORE = '{"amber": {"capabilities": ["act"], "confirmation_required": true}}'
+
+def _amber(capability: str, *, asks: bool) -> str:
+    schema = {"name": "tea", "description": "d", "parameters": {"type": "object", "properties": {}}}
+    block = {
+        "capabilities": [capability],
+        "confirmation_required": asks,
+        "timeout_ms": 1000,
+        "permissions": {},
+        "function_schema": schema,
+    }
+    return json.dumps({"amber": block})
+
+
+BEFORE = _amber("act", asks=True)
 LOWERED = {
-    "drops its confirmation": '{"amber": {"capabilities": ["act"], "confirmation_required": false}}',
-    "says that it only reads": '{"amber": {"capabilities": ["read"], "confirmation_required": true}}',
+    "drops its confirmation": _amber("act", asks=False),
+    "says that it only reads": _amber("read", asks=True),
     "says nothing any more": "{}",
 }
 
@@ -23,7 +37,8 @@ LOWERED = {
 @pytest.fixture
 def forge(tmp_path: Path) -> Iterator[Forge]:
     machine = Machine(tmp_path)
-    write_skill(machine.skills / "tea", metadata=BEFORE, version="1")
+    folder = write_skill(machine.skills / "tea", metadata=BEFORE, version="1")
+    (folder / "handler.js").write_text("module.exports = () => ({ success: true });\n", encoding="utf-8")
     made = Forge(machine)
     made.trusted("tea")
     yield made

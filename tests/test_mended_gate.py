@@ -191,7 +191,9 @@ def test_apr_10_a_link_that_leads_elsewhere_after_the_yes_voids_it(
     (tmp_path / "b").mkdir()
     assert code(swapped(tmp_path / "a", [])[1]) == "approval_void"
     for place in (desk, parlour):  # what leaves paths out for being too many
-        monkeypatch.setattr(place, "around", lambda *_: {"programs": "", "variables": {}, "paths": {}})
+        monkeypatch.setattr(
+            place, "around", lambda *_: {"programs": "", "variables": {}, "paths": {}, "replaces": {}}
+        )
     assert code(swapped(tmp_path / "b", PADDING)[1]) == "Completed"
 
 

@@ -95,7 +95,9 @@ class Kitchen:
             catalog=self.catalog,
             look=self.look,
             operations=self,
-            recorder=Recorder(self.log, Writer(self.database), tools=[each.name for each in TOOLS]),
+            recorder=Recorder(
+                self.log, Writer(self.database), tools=[each.name for each in TOOLS].__contains__
+            ),
             workshop=Workshop(snapshot=self.bundles.open, running=Running()),
         )
 

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 import metier
+from machine import BUNDLED as SHIPPED
 from machine import Machine, write_skill
 from metier import Completed, ConfigError, Failed, Outcome, Refused, Runtime, SyncRuntime
 from metier.model.call import Call, Principal
@@ -481,7 +482,7 @@ def test_what_is_not_trusted_is_not_shown_to_a_model(machine: Machine, ours: Pat
     with SyncRuntime.open(project=str(machine.project), watch=False) as runtime:
         assert "brewing-tea" not in runtime.prompt("tea")
         assert "Boil, then pour." not in runtime.prompt("tea", full=True)
-        assert [skill.name for skill in runtime.skills] == ["writing-skills"]
+        assert {skill.name for skill in runtime.skills} <= SHIPPED
         waiting = runtime.catalog.get("brewing-tea")
     assert waiting is not None
     assert (waiting.shown, bool(waiting.why)) == ("pending_approval", True)

@@ -136,6 +136,7 @@ def test_anything_but_true_keeps_the_tool_from_running(bench: Bench, said: Any) 
     outcome = anyio.run(lambda: bench.call(cups=2))
     assert isinstance(outcome, Failed)
     assert outcome.code == "invalid_input"
+    assert ("neither true nor false" in outcome.message) == (said is not False)
     assert outcome.run is not None
     assert bench.ran == [CHECK]
 

@@ -36,7 +36,8 @@ from metier.record.database import Database
 from metier.record.deciding import Decider, decide
 from metier.record.trust import TrustStore
 from metier.record.verify import Verification, verify
-from metier.runtime import Runtime, sandboxes
+from metier.runtime import Runtime, probing, sandboxes, state
+from metier.runtime.as_owner import call_as_owner
 from metier.runtime.own import OwnRun, run_own
 
 POUR = Tool(
@@ -125,7 +126,7 @@ class Yard:
     def ruled(self, decision: str, because: str = "so it is") -> None:
         """Rules about everything that there is here."""
         rule = '[[rule]]\ndecision = "{}"\nbecause = "{}"\ntool = "{}"\n'
-        names = ("pour", "hooks.run", "operator.run")
+        names = ("pour", "hooks.run", "operator.run", probing.NAME)
         file = self.machine.state / "policy.toml"
         file.write_text("".join(rule.format(decision, because, name) for name in names), encoding="utf-8")
         file.chmod(0o600)
@@ -226,6 +227,50 @@ class Yard:
 
         return ended(self.with_runtime(fire))
 
+    def tested(self) -> Ended:
+        """The owner calls a tool of a skill himself."""
+        return ended(
+            self.with_runtime(lambda runtime: call_as_owner(runtime, self.tool.name, self.arguments))
+        )
+
+    def read_by_running(self) -> Ended:
+        """The skill is run to be read, as one is that exists only as code."""
+        self.patch.setattr(probing, "_tool", lambda listed: self.reader)
+        outcomes: list[Outcome] = []
+        real = metier.pipeline.run
+
+        async def run(*given: Any) -> Outcome:
+            outcomes.append(await real(*given))
+            return outcomes[-1]
+
+        self.patch.setattr(probing, "run", run)
+
+        async def read(runtime: Runtime) -> None:
+            listed = runtime._house().catalog.get("tea")
+            assert listed is not None
+            await probing.probe([listed], runtime._house(), runtime._state.bundles)
+
+        self.with_runtime(read)
+        [outcome] = outcomes
+        return ended(outcome)
+
+    @property
+    def reader(self) -> Tool:
+        """What the gate judges when the skill is read: what the yard's tool is, under the name and schema of reading."""
+        return structs.replace(
+            self.tool, name=probing.NAME, parameters=probing._PARAMETERS, audience="operator", subject="skill"
+        )
+
+    def inside(self) -> Ended:
+        """The skill's code makes the call, inside of one that an agent made and that runs."""
+
+        async def operate(runtime: Runtime) -> Outcome:
+            outer = runtime._call(self.tool.name, self.arguments)
+            with runtime._inner.under(outer):
+                return await runtime._inner.call(outer.id, "tea", self.tool.name, self.arguments)
+
+        return ended(self.with_runtime(operate))
+
     def run_and_answer(self) -> Ended:
         """The owner runs a file of his own, is asked, and says yes."""
 
@@ -240,7 +285,8 @@ class Yard:
         return [{"id": "c1", "type": "function", "function": function}]
 
     def _show_tool(self) -> None:
-        self.patch.setattr(metier.runtime, "READ_SKILL", self.tool)
+        for module in (metier.runtime, state):
+            self.patch.setattr(module, "OWN_TOOLS", {self.tool.name: self.tool})
 
     async def _report(self, job: Job) -> Report:
         hook = job.context.get("hook")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from metier.blocking import SyncRuntime
-    from metier.catalog.catalog import Catalog, Listed
+    from metier.catalog.catalog import Catalog
+    from metier.catalog.listed import Listed
     from metier.errors import (
         BundleError,
         ConfigError,
@@ -34,7 +35,7 @@ _PLACES: Final = {
     "Diagnostic": "metier.model.diagnostic",
     "Failed": "metier.model.outcome",
     "Installer": "metier.model.requirement",
-    "Listed": "metier.catalog.catalog",
+    "Listed": "metier.catalog.listed",
     "MetierError": "metier.errors",
     "Outcome": "metier.model.outcome",
     "Pending": "metier.model.outcome",

@@ -56,7 +56,8 @@ async def _operated(ready: Ready, operations: Operations, workshop: Workshop) ->
         with running.under(skill_of(approved), call.id, ready.mark) as this:
             if not this.why:
                 outcome = await _operate(approved, operations)
-                if outcome.run is not None:
+                # What it had run need not be the skill's own code; then that was barred under its own name.
+                if outcome.run is not None and not running.blamed(call.id):
                     _bar_violator(approved, outcome.run, running)
                 return outcome
         return Failed(call_id=call.id, code="interrupted", message=this.why)
@@ -75,7 +76,7 @@ async def _under_way(ready: Ready, operations: Operations, workshop: Workshop) -
     def ended(how: Completed | Failed) -> None:
         # Nothing waits between the report and the bar, so no run of the skill gets in between.
         nonlocal outcome, reported
-        outcome, reported = violated(how, told.seen), True
+        outcome, reported = violated(how, told.seen, ready.job), True
         if outcome.run is not None:
             _bar_violator(ready.approved, outcome.run, workshop.running)
 
@@ -136,6 +137,8 @@ async def _checked(check: Check, told: Violations) -> Failed | None:
         if outcome.value is True:
             return None
         message = "the skill's own check did not let these arguments pass"
+        if outcome.value is not False:
+            message += "; it gave back neither true nor false, and only true lets them pass"
         return Failed(call_id=job.call_id, code="invalid_input", message=message, run=outcome.run)
     message = f"the skill's own check of the arguments: {outcome.message}"
     code = "invalid_input" if outcome.code == "raised" else outcome.code
@@ -147,7 +150,13 @@ def _outcome(job: Job, report: Report, sandbox: Sandbox, noting: Noting | None) 
     outcome = outcome_of(job, report, sandbox=sandbox.name, asked=asked)
     problem = unfit_context(job, outcome.value) if isinstance(outcome, Completed) else ""
     if problem:
-        return Failed(call_id=job.call_id, code="bad_result", message=problem, run=outcome.run)
+        return Failed(
+            call_id=job.call_id,
+            code="bad_result",
+            message=problem,
+            run=outcome.run,
+            artifacts=outcome.artifacts,
+        )
     return outcome
 
 

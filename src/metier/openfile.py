@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from metier.model.diagnostic import Diagnostic
@@ -39,6 +40,21 @@ def has_second_name(status: os.stat_result) -> bool:
     Package managers give the files they install several names. Those are root's, and what runs for us cannot write them.
     """
     return status.st_nlink > 1 and status.st_uid == os.geteuid()
+
+
+def is_repository(folder: str, *, made: str = "") -> bool:
+    """Whether git takes the folder itself for a repository, and so runs what the settings in it name; `made` is a name in it
+    that is about to be there."""
+
+    def has(name: str) -> bool:
+        return made.casefold() == name.casefold() or os.path.lexists(f"{folder}/{name}")
+
+    return makes_repository(has)
+
+
+def makes_repository(has: Callable[[str], bool]) -> bool:
+    """Whether git takes a folder with these names in it for a repository."""
+    return has("HEAD") and (has("commondir") or (has("objects") and has("refs")))
 
 
 def is_young(signature: Signature, now_ns: int) -> bool:

@@ -5,7 +5,7 @@
 
 Four stages, each a function that takes the type the previous one made (`Call → ValidCall → AuthorizedCall →
 ApprovedCall → Ready`), so none can be left out or moved; the last has two halves, and between them the intent is
-recorded. What no sandbox here can run safely is refused in the first half. The intent is written in one transaction that
+recorded. What no sandbox here can run safely is refused in the first half, and before anybody is asked about it. The intent is written in one transaction that
 also asks once more whether the call may begin and uses up what it needs (`terms`): somebody's word, a grant, a budget.
 Nothing runs that was not recorded first, and whatever ran leaves its outcome in the record, also when the caller went
 away. How a call ends is always a value.
@@ -31,7 +31,7 @@ from metier.model.call import ApprovedCall, Call, ValidCall
 from metier.model.outcome import Failed, Outcome, Refused
 from metier.model.ports import Operations
 from metier.model.skill import Tool
-from metier.prepare import Workshop, prepare
+from metier.prepare import Workshop, nowhere, prepare
 from metier.record.audit import Intent
 from metier.record.recorder import Recorder
 
@@ -66,6 +66,8 @@ async def run(call: Call, house: House) -> Outcome:
         return await recorder.refused(call, authorized, valid=valid)
     approved = approve(authorized, situation)
     if not isinstance(approved, ApprovedCall):
+        if (why := await nowhere(authorized, house.workshop)) is not None:  # nobody is asked in vain
+            return await recorder.refused(call, why, valid=valid, authorized=authorized)
         return await ask(approved, authorized, situation, recorder)
     ready = await prepare(approved, house.workshop)
     if isinstance(ready, Refused):

@@ -4,6 +4,7 @@ It finds out what would run the call: an operation of ours, or a sandbox that ke
 `Job` for it. What cannot be given is refused, and nothing ran.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TypeAlias, final
@@ -13,25 +14,41 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from metier.catalog.bundle import Snapshot
+from metier.config.gateway import OperatorSettings
 from metier.errors import MetierError
+from metier.gate.checked_paths import from_root, needed_least, written_paths
 from metier.host.running import Disable, Running
-from metier.model.call import ApprovedCall, Call
+from metier.model.call import ApprovedCall, AuthorizedCall, Call
 from metier.model.digest import Json
-from metier.model.entry import Command, Entry, InlineCode, Operation, PythonHandler, ScriptHandler, WasmModule
+from metier.model.entry import (
+    Command,
+    Entry,
+    InlineCode,
+    Operation,
+    Program,
+    PythonHandler,
+    ScriptHandler,
+    WasmModule,
+)
 from metier.model.guarantee import Guarantee, needed
+from metier.model.in_skill import files_of
+from metier.model.interpreters import hides_interpreter
 from metier.model.job import Job
 from metier.model.outcome import REMEDIES, RefusalCode, Refused
 from metier.model.permission import PermissionSet
 from metier.model.ports import Host
-from metier.model.skill import Limits
+from metier.model.skill import Limits, Tool
 from metier.record.chain import NOT_RUN, Ran
+from metier.sandbox.job_amber import amber_context
 from metier.sandbox.job_argv import filled
 from metier.sandbox.job_binaries import keeps_to_itself, real_programs
 from metier.sandbox.job_environment import granted_variables
 from metier.sandbox.job_hook import hook_of
 from metier.sandbox.job_limits import CAPS, bounded
+from metier.sandbox.job_operator_programs import granted_programs, started
 from metier.sandbox.job_packages import installed, is_python
-from metier.sandbox.job_places import NoPlace, inside, places
+from metier.sandbox.job_places import NoPlace, inside, places, started_in, told_workspace
+from metier.sandbox.job_program import program_of
 from metier.sandbox.job_protected import Ground
 from metier.sandbox.protocol import Sandbox
 from metier.sandbox.select import Unavailable, select
@@ -56,6 +73,8 @@ class Workshop(Struct, frozen=True, kw_only=True):
     caps: Limits = CAPS
     packages: tuple[str, ...] = ()
     """Folders of installed packages that Python code may import, as the operator configured them."""
+    operator: OperatorSettings = OperatorSettings()
+    """Who he is, as far as running code is told."""
     environ: Mapping[str, str] = {}
     """Of the operator; a run sees the variables that were granted by name."""
     running: Running
@@ -108,15 +127,61 @@ async def prepare(approved: ApprovedCall, workshop: Workshop) -> Ready | Refused
         return _refused(call, "not_runnable", error.message, remedy=error.remedy)
 
 
-def trial(entry: Entry, *, network: bool = False) -> Job:
+async def nowhere(authorized: AuthorizedCall, workshop: Workshop) -> Refused | None:
+    """Why no sandbox here runs such a call, as far as it can be told before anybody is asked about it; None when one would."""
+    valid = authorized.valid
+    entry, network = valid.tool.entry, bool(valid.permissions.hosts)
+    if isinstance(entry, Operation | Program):  # what a program needs depends on its file
+        return None
+    if isinstance(entry, Command) and (named := workshop.ground.programs.get(entry.argv[0])):
+        network = network or bool(named.hosts)
+    try:
+        job = trial(entry, network=network, call_id=valid.call.id)
+        placed = await to_thread.run_sync(_placed, job, workshop.sandboxes())
+    except MetierError as error:
+        return _refused(valid.call, "not_runnable", error.message, remedy=error.remedy)
+    return placed if isinstance(placed, Refused) else None
+
+
+def trial(entry: Entry, *, network: bool = False, call_id: str = "trial") -> Job:
     """A job that is never run, to ask the sandboxes what they would do with this kind of entry."""
     return Job(
-        call_id="trial",
+        call_id=call_id,
         entry=entry,
         arguments={},
         permissions=PermissionSet(hosts=frozenset({"example.com"})) if network else PermissionSet(),
         limits=Limits(),
         needs=needed(entry, network=network),
+    )
+
+
+def program_job(
+    approved: ApprovedCall,
+    entry: Program,
+    bundle: str,
+    *,
+    granted: PermissionSet,
+    limits: Limits,
+    ground: Ground,
+    environment: Mapping[str, str],
+) -> Job | NoPlace:
+    """What an operation of ours has run in a sandbox: a file of the folder `bundle`, as a program that may touch what is granted
+    here and nothing else. Blocking."""
+    found = places(granted, ground, bundle=bundle)
+    if isinstance(found, NoPlace):
+        return found
+    return Job(
+        call_id=approved.authorized.valid.call.id,
+        skill=skill_of(approved),
+        entry=entry,
+        arguments={},
+        bundle=bundle,
+        places=found,
+        keep=ground.workspace,
+        environment=dict(environment),
+        permissions=granted,
+        limits=limits,
+        needs=needed(entry, network=bool(granted.hosts)),
     )
 
 
@@ -198,6 +263,7 @@ def _job(approved: ApprovedCall, workshop: Workshop) -> Job | Refused:
     """Everything the call may touch, as real things of this machine."""
     valid, found = approved.authorized.valid, approved.authorized.bytes
     call, tool, skill, granted = valid.call, valid.tool, valid.skill, valid.permissions
+    arguments = from_root(tool, valid.arguments, workshop.ground)
     snapshot = workshop.snapshot(found.digest) if found is not None else None
     if snapshot is None and skill is not None:
         return _refused(call, "not_runnable", "the stored copy of the skill is gone", remedy="Call again")
@@ -205,44 +271,83 @@ def _job(approved: ApprovedCall, workshop: Workshop) -> Job | Refused:
     limits = bounded(tool.limits, workshop.caps)
     if isinstance(limits, str):
         return _refused(call, "not_runnable", limits, remedy=f"Mend the limits of {tool.name!r}")
-    granted_places = places(granted, workshop.ground, bundle=bundle, own=skill.location if skill else "")
+    own = skill.location if skill else ""
+    granted_places = places(granted, workshop.ground, bundle=bundle, own=own)
+    if isinstance(granted_places, NoPlace) and granted == tool.permissions:
+        # A folder that cannot be written now is no reason to refuse what is written to another.
+        granted = needed_least(tool, valid.arguments, workshop.ground)
+        ours = skill is not None and skill.source == "bundled"
+        written = written_paths(tool, valid.arguments, workshop.ground) if ours else ()
+        granted_places = places(granted, workshop.ground, bundle=bundle, own=own, written=written)
     if isinstance(granted_places, NoPlace):
         return _refused(call, granted_places.code, granted_places.reason, remedy=granted_places.remedy)
     environment = granted_variables(granted.env, workshop.environ)
     if isinstance(environment, str):
         return _refused(call, "forbidden", environment, remedy="Take that variable out of what it asks for")
-    binaries = real_programs(granted.binaries, workshop.environ.get("PATH", ""))
-    entry = _entry(tool.entry, valid.arguments, binaries)
+    programs = granted_programs(granted.binaries, workshop.ground, workshop.environ)
+    if isinstance(programs, NoPlace):
+        return _refused(call, programs.code, programs.reason, remedy=programs.remedy)
+    binaries = real_programs(
+        granted.binaries - workshop.ground.programs.keys(), workshop.environ.get("PATH", "")
+    )
+    if skill is not None and (reason := _hidden_interpreter(binaries, workshop.ground)):
+        remedy = (
+            "To let skills be granted it, the operator names it in [binaries] interpreters of his metier.toml"
+        )
+        return _refused(call, "forbidden", reason, remedy=remedy)
+    files = {**binaries, **{name: each.file for name, each in programs.items()}}
+    entry = _entry(tool.entry, arguments, files, snapshot)
     if isinstance(entry, str):
         return _refused(
             call, "not_runnable", entry, remedy="`metier skills check` says what is missing on this machine"
         )
+    in_skill = isinstance(tool.entry, Program)
+    cwd: str | NoPlace = "" if in_skill else inside(call.cwd, granted_places)
+    if isinstance(entry, Command) and entry.cwd:
+        cwd = started_in(entry.cwd, granted_places, workshop.ground, bundle=bundle)
+    if isinstance(cwd, NoPlace):
+        return _refused(call, cwd.code, cwd.reason, remedy=cwd.remedy)
     hook = hook_of(entry, valid.arguments)
     if isinstance(hook, str):
         return _refused(call, "not_runnable", hook, remedy="Give it an event, as `metier.hooks` does")
     packages = installed(workshop.packages, workshop.ground) if is_python(entry) else ()
     if isinstance(packages, str):
         return _refused(call, "not_runnable", packages, remedy="Mend [python] packages in metier.toml")
-    return Job(
+    job = Job(
         call_id=call.id,
         skill=skill.name if skill else "",
         packages=packages,
         entry=entry,
-        arguments=valid.arguments if hook is None else {},
+        arguments=arguments if hook is None else {},
         bundle=bundle,
         places=granted_places,
-        cwd=inside(call.cwd, granted_places),
+        cwd=cwd,
+        files=files_of(valid.arguments) if in_skill else {},
+        keep=workshop.ground.workspace,
         environment=environment if hook is None else {**environment, **hook.environment},
         binaries=binaries,
+        programs=programs,
         permissions=granted,
         limits=limits,
-        needs=_needs(entry, binaries, granted),
-        context=_context(call) if hook is None else {**_context(call), **hook.context},
+        needs=_needs(entry, files, granted),
+        context={
+            **(_told(call, tool, workshop.operator) if hook is None else {**_context(call), **hook.context}),
+            **told_workspace(granted, workshop.ground),
+            **({"replaces": approved.replaces} if approved.replaces else {}),
+            **({"agent": approved.agent} if approved.agent else {}),
+        },
     )
+    if isinstance(entry, Command) and entry.argv[0] in programs:
+        return started(job, entry.argv[0], entry.argv[1:])
+    return job
 
 
-def _entry(entry: Entry, arguments: Mapping[str, Json], binaries: Mapping[str, str]) -> Entry | str:
-    """The entry as it will run: a command's line is filled in, all others stay as they are."""
+def _entry(
+    entry: Entry, arguments: Mapping[str, Json], binaries: Mapping[str, str], snapshot: Snapshot | None
+) -> Entry | str:
+    """The entry as it will run: a command's line is filled in, a call may name a program, all others stay as they are."""
+    if isinstance(entry, Program):
+        return program_of(arguments, snapshot, binaries)
     if not isinstance(entry, Command):
         return entry
     line = filled(entry.argv, arguments)
@@ -253,7 +358,15 @@ def _entry(entry: Entry, arguments: Mapping[str, Json], binaries: Mapping[str, s
             f"the program {line[0]!r} is not declared, or not found in a folder of your path that only you and root "
             "can write to"
         )
-    return Command(argv=line)
+    return Command(argv=line, cwd=entry.cwd)
+
+
+def _hidden_interpreter(binaries: Mapping[str, str], ground: Ground) -> str:
+    """A program that the gate, which knows its name alone, took for another."""
+    for name, file in binaries.items():
+        if hides_interpreter(name, file) and name not in ground.interpreters:
+            return f"{name!r} is another name for {os.path.basename(file)!r}, which runs whatever it is told"
+    return ""
 
 
 def _needs(entry: Entry, binaries: Mapping[str, str], granted: PermissionSet) -> frozenset[Guarantee]:
@@ -262,6 +375,11 @@ def _needs(entry: Entry, binaries: Mapping[str, str], granted: PermissionSet) ->
     if isinstance(entry, Command) and not keeps_to_itself(binaries[entry.argv[0]]):
         return needs | {Guarantee.VIOLATIONS_SEEN}
     return needs
+
+
+def _told(call: Call, tool: Tool, operator: OperatorSettings) -> dict[str, Json]:
+    """What the code of a skill is told of its call, in the words of its dialect."""
+    return amber_context(call, operator) if tool.answer == "amber" else _context(call)
 
 
 def _context(call: Call) -> dict[str, Json]:

@@ -7,6 +7,7 @@ import pytest
 
 from metier.catalog.requirements import Environment, check, install_hint
 from metier.config.settings import SkillEntry
+from metier.model.program import OperatorProgram
 from metier.model.requirement import Installer, RequirementError, Requirements
 from metier.model.skill import Skill
 
@@ -240,3 +241,24 @@ def test_sup_14_a_hint_stays_short_and_no_target_is_cut() -> None:
     assert install_hint(many, "linux").endswith("or brew install p4 or …")
     long = install_hint([Installer(kind="brew", target="a" * 5_000)], "linux")
     assert long.startswith("its author says: ") and len(long) < 300
+
+
+def test_a_program_that_the_operator_named_is_there_when_its_file_is_and_not_by_the_path(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "query").touch(mode=0o755)
+    file = tmp_path / "real"
+    said = {"query": OperatorProgram(file=str(file))}
+    assert not _machine(str(tmp_path), programs=said).has_binary("query"), "the path does not stand in for it"
+    assert _machine(str(tmp_path)).has_binary("query"), "where he says nothing it does"
+    file.touch(mode=0o755)
+    assert _machine(str(tmp_path), programs=said).has_binary("query")
+
+
+def test_who_lacks_the_calendar_is_told_how_to_get_it() -> None:
+    skill = _skill(binaries=("ical-query",))
+    [missing] = check(skill, _machine())
+    assert install_hint(missing, "linux") == "pip install 'metier[calendar]'"
+    said = {"ical-query": OperatorProgram(file="/nowhere")}
+    [other] = check(skill, _machine(programs=said))
+    assert install_hint(other, "linux") == "", "his own program is not ours to bring"

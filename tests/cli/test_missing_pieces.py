@@ -176,3 +176,44 @@ def test_without_root_everything_runs_but_for_the_exact_memory_limit(
         assert all(kept for name, kept in behind["guarantees"].items() if name != "memory_exact")
     finally:
         shutil.rmtree(home)
+
+
+def test_nobody_is_asked_about_a_call_that_nothing_here_could_run(tmp_path: Path) -> None:
+    words = ("call", "send-message/send_message", '{"message": "hello", "confirmed": true}')
+    for name, hidden in (("there", ""), ("gone", "deno")):
+        (tmp_path / name).mkdir()
+        machine = hiding(tmp_path / name, package=hidden)
+        said = machine.metier(*words).stderr
+        waiting = machine.metier("approvals", "list").stdout
+        assert ("sandbox_unavailable" in said, "javascript" in said, bool(waiting.strip())) == (
+            bool(hidden),
+            bool(hidden),
+            not hidden,
+        ), (said, waiting)
+
+
+def test_nobody_is_asked_about_a_program_whose_hosts_nothing_here_could_let_through(tmp_path: Path) -> None:
+    tool = {
+        "name": "go",
+        "description": "Goes.",
+        "parameters": {"type": "object", "properties": {}},
+        "entry": {"kind": "command", "argv": ["poster"]},
+        "permissions": {"binaries": ["poster"]},
+    }
+    block = json.dumps({"metier": {"tools": [tool]}})
+    for name, hidden in (("there", []), ("gone", bwraps())):
+        (tmp_path / name).mkdir()
+        machine = hiding(tmp_path / name, *hidden)
+        state = tmp_path / name / "home" / ".metier"
+        (state / "skills" / "post").mkdir(parents=True)
+        (state / "skills" / "post" / "SKILL.md").write_text(
+            f"---\nname: post\ndescription: Posts.\nmetadata: {block}\n---\n\nGo.\n"
+        )
+        (state / "metier.toml").write_text(
+            '[binaries.programs.poster]\nfile = "/bin/echo"\nhosts = ["api.example"]\n'
+        )
+        state.chmod(0o700)
+        assert machine.metier("skills", "trust", "post", "--yes").returncode == 0
+        said = machine.metier("call", "post/go", "{}").stderr
+        waiting = machine.metier("approvals", "list").stdout
+        assert ("sandbox_unavailable" in said, bool(waiting.strip())) == (bool(hidden), not hidden), said

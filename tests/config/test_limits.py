@@ -129,6 +129,11 @@ def test_a_misspelled_key_is_told_the_nearest_one(machine: Machine) -> None:
         read(machine, "[binaries]\ninterpretors = ['bash']\n")
     with pytest.raises(ConfigError, match="did you mean 'four_eyes'"):
         read(machine, "[approvals]\nfoureyes = true\n")
+    with pytest.raises(ConfigError, match="did you mean 'node_modules'"):
+        read(machine, "[xbot.resolve]\nnode_module = true\n")
+    with pytest.raises(ConfigError) as caught:
+        read(machine, project="[gateway]\nurl = 'https://a.example'\n")
+    assert "did you mean" not in str(caught.value), "what only the operator's file may have is no hint"
 
 
 def test_the_ground_names_every_place_that_metier_decides_by(machine: Machine, tmp_path: Path) -> None:
@@ -162,5 +167,6 @@ def test_the_ground_knows_its_places_by_their_real_paths_too(machine: Machine, t
     os.rename(machine.state, real)
     machine.state.symlink_to(real)
     ground = ground_of(machine.settings())
-    assert ground.links[str(machine.state)] == str(real)
-    assert ground.links[ground.workspace] == str(real / "workspace")
+    assert (ground.state, ground.workspace) == (str(real), str(real / "workspace"))
+    assert ground.links[ground.state] == str(machine.state)
+    assert ground.links[ground.workspace] == str(machine.state / "workspace")

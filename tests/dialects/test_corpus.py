@@ -8,9 +8,10 @@ import pytest
 
 from metier.catalog.requirements import Environment, check
 from metier.dialects import openclaw
+from metier.dialects.compiled import Compiled
 from metier.dialects.frontmatter import read
 from metier.dialects.metadata import metadata_of
-from metier.dialects.skill_md import Compiled, compile_skill
+from metier.dialects.skill_md import compile_skill
 
 FAMILY = frozenset(openclaw.NAMESPACES)
 UNREAD = frozenset({"clawdis", "moltbot"})

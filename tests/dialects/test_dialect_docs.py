@@ -31,6 +31,8 @@ def _used() -> Iterator[tuple[str, str | None]]:
                     node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
                 )
                 texts = [found for found in map(_text, node.args) if found is not None]
+                if called == "_refused" and node.args and isinstance(either := node.args[0], ast.IfExp):
+                    yield from ((str(_text(each)), "error") for each in (either.body, either.orelse))
                 if words.get("code"):
                     yield str(words["code"]), words.get("severity")
                 elif called in ("note", "_problem") and len(texts) > 1:

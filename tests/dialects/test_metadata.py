@@ -5,9 +5,10 @@ import json
 import pyjson5
 import pytest
 
+from metier.dialects.compiled import Compiled
 from metier.dialects.frontmatter import read
 from metier.dialects.metadata import metadata_of
-from metier.dialects.skill_md import Compiled, compile_skill
+from metier.dialects.skill_md import compile_skill
 
 WATCHED = frozenset({"openclaw", "clawdbot"})
 BLOCK = {"openclaw": {"emoji": "\U0001f50a", "always": True}}
@@ -145,12 +146,29 @@ def test_parse_06_numbers_and_half_characters_that_cannot_be_stored_are_made_har
 
 @pytest.mark.parametrize("timeout", ["1e9", "-1", '"3000"', "0", "1e999", "[]", "9" * 400])
 def test_parse_13_absurd_numbers_in_a_manifest_reach_no_limit(timeout: str) -> None:
-    """No limit is read from a manifest yet; what stands there is kept for display and gives no tool."""
-    for namespace in ("amber", "metier"):
-        compiled = _compiled(
-            f'\n  {namespace}:\n    timeout_ms: {timeout}\n    tools: [{{"timeout": {timeout}}}]'
-        )
-        assert compiled.skill is not None
-        assert compiled.skill.tools == ()
-        assert compiled.dialect == namespace
-        assert "tools_not_offered" in _codes(compiled)
+    """A number that is none, or beyond its bounds, refuses the skill; one within them is the tool's limit."""
+    assert [compiled.skill for compiled in _with_timeout(timeout)] == [None, None]
+    assert [compiled.dialect for compiled in _with_timeout(timeout)] == ["amber", "metier"]
+    assert [skill.tools[0].limits.timeout for each in _with_timeout("3") if (skill := each.skill)] == [
+        0.003,
+        3.0,
+    ]
+
+
+def _with_timeout(timeout: str) -> tuple[Compiled, Compiled]:
+    """A skill of each dialect whose manifest can say a time limit."""
+    amber = f"""
+  amber:
+    capabilities: [read]
+    timeout_ms: {timeout}
+    permissions: {{}}
+    function_schema: {{name: look, description: d, parameters: {{type: object, properties: {{}}}}}}"""
+    metier = f"""
+  metier:
+    tools:
+      - name: look
+        description: d
+        effect: read
+        limits: {{timeout: {timeout}}}
+        entry: {{kind: python, path: look.py}}"""
+    return _compiled(amber), _compiled(metier)

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from metier.dialects.compiled import Compiled
 from metier.dialects.install import installers, normal_spec
 from metier.dialects.openclaw import normal_form
-from metier.dialects.skill_md import Compiled, compile_skill
+from metier.dialects.skill_md import compile_skill
 from metier.dialects.web_address import web_address
 from metier.model.permission import BASE_DIR
 from metier.model.requirement import Installer

@@ -4,8 +4,9 @@ import msgspec
 import pytest
 
 from metier.dialects.agent_skills import tool_names
+from metier.dialects.compiled import Compiled
 from metier.dialects.frontmatter import body, read
-from metier.dialects.skill_md import Compiled, compile_skill
+from metier.dialects.skill_md import compile_skill
 from metier.model.skill import Activation, CommandDispatch, Skill
 
 
@@ -107,6 +108,12 @@ def test_another_file_name_is_said() -> None:
     assert _codes(_compiled("name: x\ndescription: d", manifest="skill.md")) == ["manifest_name"]
 
 
+_AMBER = (
+    '{"capabilities": ["read"], "timeout_ms": 1000, "permissions": {},'
+    ' "function_schema": {"name": "look", "description": "d", "parameters": {"type": "object"}}}'
+)
+
+
 @pytest.mark.parametrize(
     ("metadata", "dialect"),
     [
@@ -114,8 +121,8 @@ def test_another_file_name_is_said() -> None:
         ("{author: me}", "agent_skills"),
         ('{"openclaw": {}}', "openclaw"),
         ('{"moltbot": {}, "hermes": {}}', "openclaw"),
-        ('{"amber": {}, "openclaw": {}}', "amber"),
-        ('{"metier": {}, "amber": {}}', "metier"),
+        (f'{{"amber": {_AMBER}, "openclaw": {{}}}}', "amber"),
+        (f'{{"metier": {{}}, "amber": {_AMBER}}}', "metier"),
     ],
 )
 def test_the_first_match_decides_the_dialect(metadata: str, dialect: str) -> None:

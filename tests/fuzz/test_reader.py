@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from metier.dialects.compiled import Compiled
 from metier.dialects.frontmatter import body, read
-from metier.dialects.skill_md import Compiled, compile_skill
+from metier.dialects.skill_md import compile_skill
 from metier.model.text import hidden
 
 INPUTS = int(os.environ.get("METIER_FUZZ_INPUTS", "10000"))

@@ -38,6 +38,7 @@ HELD = Held(bytes=BYTES)
 GRANTED = PermissionSet(reads=frozenset({BASE_DIR}))
 MISSING = RequirementError(type="binary", name="kettle", skill="tea")
 NOTHING = PermissionSet()
+TRUST_IT = "who runs `metier skills trust tea` is shown what it asks for, and grants it"
 
 Case = tuple[ValidCall, Situation]
 
@@ -135,7 +136,7 @@ DENIED: list[tuple[str, str, RefusalCode, str, Case]] = [
         (valid(), situation(missing=True)),
     ),
     (
-        "nothing granted", "permissions", "forbidden", "not granted: reads {baseDir}",
+        "nothing granted", "permissions", "forbidden", f"not granted: reads {{baseDir}}; {TRUST_IT}",
         (valid(), situation(granted=NOTHING)),
     ),
     (
@@ -316,7 +317,9 @@ def test_what_is_granted_covers_what_lies_below_it_and_nothing_beside() -> None:
     enough = PermissionSet(reads=frozenset({BASE_DIR}), env=frozenset({"A", "B"}))
     assert isinstance(authorize(one, situation(granted=enough)), AuthorizedCall)
     beside = PermissionSet(reads=frozenset({f"{BASE_DIR}/leave"}), env=frozenset({"A"}))
-    assert refused((one, situation(granted=beside))).reasons == ("not granted: reads {baseDir}/leaves",)
+    assert refused((one, situation(granted=beside))).reasons == (
+        f"not granted: reads {{baseDir}}/leaves; {TRUST_IT}",
+    )
 
 
 def test_each_missing_thing_is_a_reason() -> None:
@@ -331,4 +334,4 @@ def test_the_names_of_permissions_cannot_disturb_the_reason() -> None:
     noisy = tool(permissions=PermissionSet(hosts=frozenset({"a\n\x1b[2J\u202e", "b" * 500})))
     [reason] = refused((valid(tool=noisy), situation())).reasons
     assert reason.isprintable()
-    assert len(reason) < 200
+    assert len(reason) < 250

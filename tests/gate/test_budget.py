@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from metier.config.settings import BudgetSettings, Window
 from metier.gate.budget import budgets, scopes
@@ -53,6 +54,18 @@ def test_no_principal_alone_uses_up_what_a_tool_or_a_skill_has_for_all(cost: str
     for most, stretch in shared.values():
         assert stretch == seconds, "stretches of one length begin at the same moment"
         assert 4 * calls <= most
+
+
+def test_searches_of_memory_are_counted_for_whoever_stands_behind_the_skill_that_searches() -> None:
+    def window(behind: str | None) -> dict[str, tuple[int, int]]:
+        asked = valid(permissions=PermissionSet(operations=frozenset({"memory.search"})), cost="free")
+        by = Principal(id="skill:search_index", kind="skill", on_behalf_of=behind)
+        found = counted(replace(asked, call=replace(asked.call, principal=by)))
+        return {name: each for name, each in found.items() if name.startswith("memory:")}
+
+    assert window("agent:a") == {"memory:agent:a": (60, 60)}
+    assert window("agent:b") == {"memory:agent:b": (60, 60)}
+    assert window(None) == {"memory:skill:search_index": (60, 60)}
 
 
 def test_every_number_is_the_operators() -> None:

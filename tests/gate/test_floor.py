@@ -6,11 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from metier.gate.floor import OWN_RUN, floor
-from metier.gate.interpreters import is_interpreter
 from metier.gate.situation import Situation
 from metier.model.call import Call, Principal, ValidCall
 from metier.model.entry import Command, Entry, Operation
 from metier.model.ground import Ground
+from metier.model.interpreters import is_interpreter
 from metier.model.permission import PermissionSet
 from metier.model.role import ROLES, Kind, Standing
 from metier.model.skill import Skill, Tool
@@ -90,15 +90,29 @@ def test_metiers_own_state_is_neither_written_nor_read(path: str) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "{workspace}",
         "{workspace}/notes",
-        f"{STATE}/workspace",
+        "{workspace}/notes/brain",
         f"{STATE}/workspace/a",
         "/disk/metier/workspace/a",
     ],
 )
 def test_the_workspace_is_the_skills_own(path: str) -> None:
     assert judged(writes={path}, reads={path}) == ()
+
+
+@pytest.mark.parametrize("workspace", ["{workspace}", f"{STATE}/workspace", "/disk/metier/workspace"])
+def test_fs_24_code_in_the_workspace_is_nobodys_and_who_the_agent_is_is_only_read(workspace: str) -> None:
+    for name in ("brain", "brain/agents", "packages", "apps/a", "node_modules", "Brain/x"):
+        (said,) = judged(writes={f"{workspace}/{name}"})
+        assert "cannot be written: no skill gets" in said
+        (said,) = judged(reads={f"{workspace}/{name}"})
+        assert "cannot be read: no skill gets" in said
+    for name in ("persona", "persona/x"):
+        (said,) = judged(writes={f"{workspace}/{name}"})
+        assert "only read" in said
+        assert judged(reads={f"{workspace}/{name}"}) == ()
+    assert judged(writes={workspace}), "as a whole it holds them"
+    assert judged(reads={workspace}) == (), "all but the code is given"
 
 
 @pytest.mark.parametrize(
@@ -219,4 +233,4 @@ def test_a_ground_that_nobody_filled_in_still_knows_names() -> None:
     empty = Ground()
     assert judged(ground=empty, binaries={"sh"})
     assert judged(ground=empty, writes={"/anywhere/metier.toml"})
-    assert judged(ground=empty, writes={"/anywhere", "{workspace}"}, reads={"/"}) == ()
+    assert judged(ground=empty, writes={"/anywhere", "{workspace}/a"}, reads={"/"}) == ()

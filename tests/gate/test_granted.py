@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 
-from approval_kit import AGENT, CWD, DIGEST, SKILL, TOOL, changed, given, wanted
+from approval_kit import AGENT, CWD, DIGEST, SKILL, TOOL, changed, given, seen, wanted
 from metier.gate.granted import answers
 from metier.model.approval import StandingGrant
 from metier.model.call import AuthorizedCall, Bytes
 from metier.model.permission import PermissionSet
 from metier.model.verdict import Verdict
 from metier.record.approval_clock import moment
+from metier.record.standing import fits, proposed_grant
 
 
 def said(
@@ -58,6 +59,24 @@ def test_any_arguments_only_where_that_was_said() -> None:
     other = wanted({"id": 99, "folder": "/notes"})
     assert said(given(any_arguments=True), other) == ""
     assert "other arguments" in said(given(), other)
+
+
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [("bash", "exact arguments only"), ("python3.12", "exact arguments only"), ("cat", "")],
+)
+def test_cmd_30_whatever_is_told_to_a_shell_is_never_granted_at_once(program: str, why: str) -> None:
+    needs = TOOL.permissions | PermissionSet(binaries=frozenset({program}))
+    act, other = wanted(permissions=needs), wanted({"id": 99, "folder": "/notes"}, permissions=needs)
+    proposed = proposed_grant(seen(act), "always", approval="x", by="human:owner", any_arguments=True)
+    assert isinstance(proposed, str) == bool(why)
+    exact = given(act)
+    assert said(exact, act) == ""
+    assert "other arguments" in said(exact, other)
+    anyhow = changed(exact, arguments="", key="")  # as one of an older time may be
+    assert why in said(anyhow, other)
+    assert bool(said(anyhow, other)) == bool(why)
+    assert why in fits(anyhow, seen(act), "always", approval=anyhow.approval, by=anyhow.given_by)
 
 
 def test_less_than_was_granted_is_answered() -> None:

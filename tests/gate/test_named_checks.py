@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from metier.catalog.catalog import Catalog
+from metier.gate.checked_paths import from_root, needed_least
 from metier.gate.validate import validate
 from metier.model.call import Call, Principal, ValidCall
 from metier.model.entry import Operation
@@ -74,7 +75,10 @@ def test_a_path_in_a_folder_the_tool_may_read_passes(place: Place, path: str) ->
     absolute = str(place.workspace / path)
     answer = place.asked("isWithinAllowedDirectory", absolute, reads=READS)
     assert isinstance(answer, ValidCall)
-    assert answer.arguments == {"v": absolute}, "what was checked is what runs"
+    spelled = os.path.normpath(path)
+    assert answer.arguments == {"v": spelled}, "one file has one spelling"
+    tool, ground = answer.tool, Ground(workspace=str(place.workspace))
+    assert from_root(tool, answer.arguments, ground) == {"v": absolute}, "what was checked is what runs"
 
 
 @pytest.mark.parametrize(
@@ -145,6 +149,58 @@ def test_persona_and_brain_are_never_written_whatever_was_granted(place: Place, 
     assert passes(place.asked("isWriteAllowed", "memory/brain/x", writes=everything)), (
         "further down it is a name like any"
     )
+
+
+def test_code_of_the_workspace_is_not_read_whatever_was_granted(place: Place) -> None:
+    everything = ("{workspace}", str(place.workspace), "/")
+    for path in ("brain/agents/x.ts", "out/to-brain/x", str(place.workspace / "brain")):
+        assert not passes(place.asked("isWithinAllowedDirectory", path, reads=everything))
+    for path in ("persona/x", "memory/brain/x"):
+        assert passes(place.asked("isWithinAllowedDirectory", path, reads=everything))
+
+
+@pytest.mark.parametrize("name", [".git/hooks/x", "sub/.git/config", "SKILL.md", "a/.Claude/x", ".git. /x"])
+def test_fs_25_a_protected_name_is_one_in_every_folder_that_was_granted(place: Place, name: str) -> None:
+    writes = (str(place.outside), "{workspace}/out")
+    for folder in (str(place.outside), "out"):
+        answer = place.asked("isWriteAllowed", f"{folder}/{name}", writes=writes)
+        assert isinstance(answer, Refused)
+        assert "run or believed" in answer.reasons[0]
+        assert passes(place.asked("isWriteAllowed", f"{folder}/git/x", writes=writes))
+
+
+@pytest.mark.parametrize(
+    ("there", "path"),
+    [
+        (("HEAD", "objects", "refs"), "config"),
+        (("HEAD", "objects", "refs"), "hooks/post-checkout"),
+        (("objects", "refs"), "HEAD"),
+        (("objects", "refs"), "head"),
+        (("HEAD", "objects"), "refs/x"),
+        (("HEAD",), "commondir"),
+    ],
+)
+def test_fs_25_a_folder_does_not_become_a_repository(place: Place, there: tuple[str, ...], path: str) -> None:
+    for name in there:
+        (place.workspace / "out" / "a" / name).mkdir(parents=True)
+    answer = place.asked("isWriteAllowed", f"out/a/{path}", writes=READS)
+    assert isinstance(answer, Refused)
+    assert "repository" in answer.reasons[0]
+    assert passes(place.asked("isWriteAllowed", f"out/b/{path}", writes=READS))
+
+
+def test_a_call_cannot_do_without_the_folders_its_paths_lie_in(place: Place) -> None:
+    ground = Ground(workspace=str(place.workspace))
+
+    def least(check: Check, **arguments: Any) -> frozenset[str]:
+        answer = place.asked(check, arguments.get("v", "out/x"), reads=READS, writes=READS)
+        assert isinstance(answer, ValidCall)
+        return needed_least(answer.tool, arguments, ground).writes
+
+    assert least("isWriteAllowed", v="out/x") == {"{workspace}/out"}
+    assert least("isWriteAllowed", v=str(place.workspace / "memory" / "x")) == {"{workspace}/memory"}
+    assert least("isWriteAllowed") == set(READS), "nobody knows what is written when it is left out"
+    assert least("isWithinAllowedDirectory", v="out/x") == set(READS)
 
 
 def test_an_agent_is_a_file_of_that_name_in_the_agents_folder(place: Place) -> None:

@@ -7,6 +7,7 @@ from typing import Any, get_args
 import pytest
 from msgspec import structs
 
+import metier.runtime
 from gatehouse import OWNER
 from machine import Machine
 from metier import Completed, Refused, SyncRuntime
@@ -20,7 +21,7 @@ from metier.model.permission import PermissionSet
 from metier.model.role import PRINCIPALS, SETTINGS, STEER
 from metier.model.trust_level import LEVELS
 from metier.model.verdict import Decision
-from metier.runtime import Runtime
+from metier.runtime import state
 from parlour import Parlour, tool
 
 ANYTHING: dict[str, Any] = {"type": "object", "additionalProperties": True}
@@ -97,14 +98,9 @@ def test_a_runtime_offers_no_tool_for_operators_and_refuses_one_that_a_model_gue
     machine = Machine(tmp_path)
     monkeypatch.setenv("HOME", str(machine.home))
     monkeypatch.delenv("METIER_HOME", raising=False)
-    made = Runtime.__init__
-
-    def more(self: Runtime, *given: Any) -> None:
-        made(self, *given)
-        hidden = operators("trust.level")
-        self._tools = {**self._tools, hidden.name: hidden}
-
-    monkeypatch.setattr(Runtime, "__init__", more)
+    hidden = operators("trust.level")
+    for module in (metier.runtime, state):
+        monkeypatch.setattr(module, "OWN_TOOLS", {**state.OWN_TOOLS, hidden.name: hidden})
     with SyncRuntime.open(project=str(machine.project), watch=False) as runtime:
         for shape in get_args(Shape):
             assert "trust" not in str(

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from metier.catalog.catalog import Catalog, Listed
+from metier.catalog.catalog import Catalog
+from metier.catalog.listed import Listed
 from metier.config.settings import Root
 from metier.gate.validate import validate
 from metier.model.call import Call, Principal, ValidCall

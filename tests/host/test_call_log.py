@@ -91,11 +91,26 @@ def test_secrets_are_masked_in_it_unless_everything_is_to_be_kept(state: Path) -
     assert json.loads(file_of(state).read_bytes().splitlines()[-1])["entry"] == said
 
 
+def test_a_message_for_the_operator_is_kept_as_it_was_said_and_nothing_else_is(state: Path) -> None:
+    words = "authorization: from the bank, they call back; password=hunter2"
+    said = {"message": words, "caller_name": words, "callback_number": "pin: 0171", "api_key": "hunter3"}
+    write(state, {"type": "skill.send_message", **said}, {"type": "skill.other", **said})
+    log = read_log(str(state), ID)
+    assert log is not None
+    kept, masked = (line.entry for line in log.lines)
+    assert kept == {"type": "skill.send_message", **said, "api_key": MASK}
+    assert isinstance(masked, dict)
+    assert "hunter" not in json.dumps(masked) and MASK in str(masked["message"]), "control"
+
+
 def test_aud_16_where_only_digests_are_kept_nothing_that_a_skill_says_is_on_the_disk(state: Path) -> None:
-    assert write(state, "plain words", payloads="hashes") == [Answered()]
+    (said,) = write(state, "plain words", payloads="hashes")
+    assert isinstance(said, NotAnswered)
+    assert (said.name, "hashes" in said.message) == ("NotKept", True), "nobody says it is noted"
     assert not state.exists()
     (too_large,) = write(state, "x" * 100_000, payloads="hashes")
-    assert isinstance(too_large, NotAnswered), "how a skill is answered does not depend on it"
+    assert isinstance(too_large, NotAnswered)
+    assert too_large.name == "TooLarge"
     write(state, "plain words")
     assert b"plain words" in file_of(state).read_bytes(), "otherwise it is"
 
@@ -118,6 +133,7 @@ def test_an_id_that_could_name_another_file_is_refused(state: Path, name: str) -
 def plant_link(state: Path) -> Path:
     target = state.parent / "target"
     target.write_text("before")
+    target.chmod(0o600)  # so that nothing but the link speaks against it
     file_of(state).symlink_to(target)
     return target
 

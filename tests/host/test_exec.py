@@ -242,6 +242,32 @@ def test_a_program_has_only_what_is_left_of_the_time() -> None:
     assert runs.jobs == []
 
 
+def test_cmd_42_a_folder_that_is_reached_by_a_link_is_not_the_one_that_was_judged(tmp_path: Path) -> None:
+    top = tmp_path.resolve()
+    for name in ("inside", "outside"):
+        (top / name / "sub").mkdir(parents=True)
+    (top / "inside" / "link").symlink_to("sub")
+    (top / "inside" / "out").symlink_to("../outside")
+    (top / "link").symlink_to("inside")
+    granted = {"places": (Place(path=str(top / "inside")),), "cwd": ""}
+    for cwd in (
+        "inside/link",
+        "inside/out",
+        "inside/out/sub",
+        "link",
+        "link/sub",
+        "outside",
+        "inside/../outside",
+    ):
+        answer, runs = ask({"argv": ["ical-query"], "cwd": f"{top}/{cwd}"}, **granted)
+        assert isinstance(answer, NotAnswered), cwd
+        assert "without any link" in answer.message
+        assert runs.jobs == []
+    for cwd in ("inside", "inside/sub"):
+        answer, runs = ask({"argv": ["ical-query"], "cwd": f"{top}/{cwd}"}, **granted)
+        assert [nested.cwd for nested in runs.jobs] == [f"{top}/{cwd}"]
+
+
 def test_a_granted_program_that_is_not_installed_is_not_found_and_no_violation() -> None:
     answer, runs = ask({"argv": ["ical-query"]}, binaries={})
     assert isinstance(answer, NotAnswered)

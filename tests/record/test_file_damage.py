@@ -186,6 +186,7 @@ def unseen_and_lost(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_aud_01_no_flipped_bit_of_the_file_header_loses_records_unseen(
     path: str, whole: Verification, tmp_path: Path
 ) -> None:
@@ -195,6 +196,7 @@ def test_aud_01_no_flipped_bit_of_the_file_header_loses_records_unseen(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)  # 840 files are verified, on a machine that does other things too
 def test_aud_01_no_flipped_bit_anywhere_in_the_file_loses_records_unseen(
     path: str, whole: Verification, tmp_path: Path
 ) -> None:

@@ -37,6 +37,9 @@ class Fixed:
     async def kill(self) -> Ended:
         return Ended()
 
+    def left(self) -> int:
+        return -1
+
     def strike(self) -> Ended | None:
         return None
 
@@ -326,6 +329,42 @@ def test_a_process_that_has_ended_holds_nothing() -> None:
         assert b"zombie" in Path(f"/proc/{child}/status").read_bytes()
         assert process.tree(int(child), ours=0).resident == 0
     assert process.tree(pid, ours=0) == process.Tree(0.0, 0, 0, 0, ())
+
+
+def test_who_is_on_the_way_to_become_the_program_has_the_memory_of_the_one_who_starts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run was ended for what its supervisor holds: until it is the program, a child has all of that."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    source = (
+        "held = hold(64 << 20)\n"
+        f"at = [(os.POSIX_SPAWN_OPEN, 9, {str(gate)!r}, os.O_RDONLY, 0)]\n"  # waits there for whoever writes
+        "say(); os.posix_spawn('/bin/sleep', ['sleep', '60'], {}, file_actions=at); sys.stdin.read()"
+    )
+    with holding(source) as pid:
+        child = _first_child(pid)
+        assert process.tree(pid, ours=1).resident == 0
+        with monkeypatch.context() as without:
+            without.setattr(process, "one_memory", lambda _pid, _other: False)
+            assert process.tree(pid, ours=1).resident >= 64 * MiB
+        with open(gate, "wb"):
+            deadline = time.monotonic() + 20
+            while Path(f"/proc/{child}/cmdline").read_bytes() != b"sleep\x0060\x00":
+                assert time.monotonic() < deadline
+            program = process.tree(pid, ours=1)
+        assert program.processes == (child,)
+        assert 0 < program.resident < 16 * MiB, "from then on it counts for what it is"
+        os.kill(child, 9)
+
+
+def _first_child(pid: int) -> int:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            if found := Path(f"/proc/{pid}/task/{task}/children").read_text().split():
+                return int(found[0])
+    raise AssertionError("it has no child")
 
 
 def test_numbers_that_cannot_be_read_are_more_than_anything_may_have() -> None:

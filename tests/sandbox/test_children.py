@@ -9,10 +9,12 @@ from typing import Any
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
-from jobs import ending, place, python, shell
+from jobs import command, ending, place, python, shell
 from machine import Machine
 from metier.model.entry import PythonHandler
+from metier.model.guarantee import Guarantee
 from metier.model.job import Job, Report
 from metier.model.outcome import Completed, Failed
 from metier.model.permission import PermissionSet
@@ -98,6 +100,20 @@ def test_cap_08_programs_that_a_program_starts_are_confined_as_it_is(
     assert "hunter2" not in report.stdout, ending(report)
     granted = one(kind, shell(script, places=(place(secret.parent),)))
     assert "hunter2" in granted.stdout, ending(granted)
+
+
+@walls
+def test_cmd_32_a_program_that_needs_no_other_starts_none_whatever_it_is_told(
+    kind: Any, secret: Path
+) -> None:
+    def told(script: str) -> Report:
+        asked = command("sed", "-n", script, os.path.realpath(secret), places=(place(secret.parent),))
+        return one(kind, replace(asked, needs=asked.needs | {Guarantee.VIOLATIONS_SEEN}))
+
+    control = subprocess.run(["sed", "-n", "1e echo started", secret], capture_output=True, text=True)
+    assert control.stdout == "started\n"
+    assert told("1e echo started").stdout == ""
+    assert told("1p").stdout == "hunter2"
 
 
 def test_cap_08_a_program_that_code_has_run_for_it_is_confined_as_the_code_is(

@@ -395,6 +395,21 @@ def test_a_socket_is_a_denial_and_no_violation() -> None:
     assert answers == ["EACCES", "EACCES"]
 
 
+def test_lnx_09_a_ring_that_is_asked_for_is_denied_and_one_that_is_used_is_a_violation() -> None:
+    """Node asks for one at every start, and does without. None can be used that was not got by another way."""
+    seen, answers, *_ = watched(
+        [("io_uring_setup", [8, 0]), ("io_uring_enter", [7]), ("io_uring_register", [7])]
+    )
+    assert [(name, violation) for name, violation, *_ in seen] == [
+        ("io_uring_setup", False),
+        ("io_uring_enter", True),
+        ("io_uring_register", True),
+    ]
+    assert answers == ["ENOSYS", "EPERM", "EPERM"]
+    assert run('result = call("io_uring_setup", 8, 0)') == "ENOSYS"
+    assert run('result = call("io_uring_setup", 0, 0)', locked=False) in ("EINVAL", "EFAULT", "EPERM")
+
+
 def test_without_a_listener_the_filter_asks_nobody() -> None:
     def verdicts(code: bytes) -> set[int]:
         return {k & 0xFFFF0000 for operation, _, _, k in struct.iter_unpack("=HBBI", code) if operation == 6}

@@ -391,10 +391,10 @@ def test_the_working_directory_is_the_granted_one(runs: Runs, tmp_path: Path) ->
 
 
 def test_without_one_it_starts_in_an_empty_folder_it_may_write(runs: Runs) -> None:
-    source = "const before = [...Deno.readDirSync('.')].length; Deno.writeTextFileSync('x', 'y'); return [before, Deno.readTextFileSync('x')]"
+    source = "const before = [...Deno.readDirSync('.')].map((each) => each.name); Deno.writeTextFileSync('x', 'y'); return [before, Deno.readTextFileSync('x')]"
     first, second = job(inline(source)), job(inline(source))
     report = runs(first, second)
-    assert report.value == [0, "y"], report
+    assert report.value == [["out"], "y"], report
     assert report.denials == ()
 
 
@@ -464,6 +464,13 @@ def test_memory_outside_the_heap_is_bounded_too(runs: Runs) -> None:
     report = runs(job(inline(source), limits=Limits(timeout=20, memory_mb=64)))
     assert report.ending in ("out_of_memory", "raised"), report
     assert report.usage.memory_bytes < 900_000_000
+
+
+def test_output_that_does_not_fit_into_the_memory_is_out_of_memory_and_no_crash(runs: Runs) -> None:
+    report = runs(job(inline("console.log('x'.repeat(100 << 20)); return 5")))
+    assert report.ending == "out_of_memory", report
+    less = runs(job(inline("console.log('x'.repeat(10 << 20)); return 5")))
+    assert (less.value, less.truncated) == (5, True), "control"
 
 
 def test_deep_recursion_is_an_error_of_the_code(runs: Runs) -> None:

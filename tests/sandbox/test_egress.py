@@ -767,7 +767,9 @@ def test_retries_end_and_the_last_answer_is_handed_on(world: World, home: Listen
         ("POST", reply("503 Busy"), 1),
         ("GET", reply("503 Busy", Retry_After="100"), 1),
         ("GET", reply("500 Broken"), 1),
-        ("PUT", reply("504 Late"), 4),
+        ("HEAD", reply("504 Late", b""), 4),
+        ("PUT", reply("504 Late"), 1),
+        ("DELETE", reply("504 Late"), 1),
     ],
 )
 def test_only_what_may_be_repeated_is_repeated(

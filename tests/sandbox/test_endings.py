@@ -52,3 +52,49 @@ def test_rel_16_memory_crash_signal_and_silence_are_told_apart(
     assert reports["signal"].signal == 9
     assert reports["a shell's signal"].signal == 11
     assert reports["an exit code"].exit_code == 3
+
+
+TOO_LARGE = "the result is larger than the limit of 1048576 bytes"
+
+
+@pytest.mark.parametrize(
+    ("source", "ended", "said"),
+    [
+        ("result = 'x' * (1_048_576 - 2)", "returned", ""),
+        ("result = 'x' * (1_048_576 - 1)", "bad_result", TOO_LARGE),
+        ("result = list(range(1_000_000))", "bad_result", TOO_LARGE),
+        ("result = 'x' * 100_000_000", "bad_result", TOO_LARGE),
+        ("result = 'x' * 180_000_000", "bad_result", "there is not enough memory to send the result"),
+    ],
+    ids=["as large as it may be", "a byte more", "many parts", "100 MB", "more than the memory holds twice"],
+)
+def test_a_result_that_is_too_large_is_said_to_be_that_and_not_to_be_missing(
+    source: str, ended: str, said: str
+) -> None:
+    report = alone(python(source, limits=Limits(timeout=20.0)))
+    assert report.ending == ended, ending(report)
+    assert said in (report.fault.message if report.fault else "")
+
+
+def test_a_request_that_is_too_large_is_an_error_the_code_can_catch() -> None:
+    source = """
+try:
+    context.call_log.write("x" * 1_048_576).wait()
+except HostError as error:
+    small = context.call_log.write("x").wait()
+    result = [error.name, str(error), small["method"]]
+"""
+    report = alone(python(source))
+    said = "call_log.write: the arguments are larger than a message may be"
+    assert report.value == ["TooLarge", said, "call_log.write"], ending(report)
+
+
+def alone(job: Job) -> Report:
+    async def go() -> Report:
+        wall = Landlock(groups=find())
+        try:
+            return await PythonSandbox(wall).run(job)
+        finally:
+            await wall.aclose()
+
+    return anyio.run(go)

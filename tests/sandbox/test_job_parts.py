@@ -22,7 +22,7 @@ from metier.sandbox.job_argv import filled
 from metier.sandbox.job_binaries import keeps_to_itself, real_programs
 from metier.sandbox.job_environment import granted_variables
 from metier.sandbox.job_limits import CAPS, bounded
-from metier.sandbox.job_places import NoPlace, inside, places
+from metier.sandbox.job_places import NoPlace, inside, make_workspace, places
 from metier.sandbox.job_protected import PROTECTED_NAMES, Ground
 
 # --- limits
@@ -111,6 +111,14 @@ def test_env_01_a_variable_that_steers_programs_is_never_given(name: str) -> Non
 @pytest.mark.parametrize("name", ["A=B", "A\nB", "A B", "", "BASH_FUNC_x%%", "é", "1A", "A\0"])
 def test_env_09_what_is_no_name_of_a_variable_is_refused(name: str) -> None:
     assert isinstance(granted_variables({name}, {name: "x"}), str)
+    assert granted_variables({"A_B"}, {"A_B": "x"}) == {"A_B": "x"}
+
+
+def test_env_09_a_shell_takes_a_function_from_such_a_name() -> None:
+    given = {"BASH_FUNC_x%%": "() { echo defined; }"}
+    done = subprocess.run(["/bin/bash", "-c", "x"], env=given, capture_output=True, text=True, check=True)
+    assert done.stdout == "defined\n"
+    assert isinstance(granted_variables(given.keys(), given), str)
 
 
 # --- the line of a command
@@ -132,12 +140,20 @@ def test_an_argument_may_stand_inside_an_element_and_be_a_number() -> None:
     assert line == ("head", "-n", "-3", "--name=-x", "true")
 
 
-@pytest.mark.parametrize("value", ["-rf", "--output=/etc/passwd", "-", "-oProxyCommand=x"])
+@pytest.mark.parametrize(
+    "value", ["-rf", "--output=/etc/passwd", "-", "-oProxyCommand=x", "-1", "-9", "-0", "-1.5", "-１"]
+)
 def test_cmd_28_an_argument_that_would_be_an_option_is_refused(value: str) -> None:
     said = filled(("ls", "{{file}}"), {"file": value})
     assert isinstance(said, str)
     assert "'file'" in said
     assert filled(("ls", "--", "{{file}}"), {"file": value}) == ("ls", "--", value)
+
+
+def test_cmd_28_only_a_number_alone_may_be_negative() -> None:
+    for value in (-1, -9, -1.5):
+        assert filled(("seq", "{{n}}"), {"n": value}) == ("seq", str(value))
+        assert isinstance(filled(("seq", "{{n}}{{more}}"), {"n": value, "more": "x"}), str)
 
 
 def test_an_argument_cannot_end_the_options_for_another() -> None:
@@ -158,6 +174,7 @@ def test_no_argument_chooses_the_program(template: tuple[str, ...]) -> None:
 def test_cmd_43_a_line_that_is_too_long_is_refused() -> None:
     assert isinstance(filled(("ls", "{{a}}"), {"a": "x" * 200_000}), str)
     assert isinstance(filled(("ls", *["{{a}}"] * 12), {"a": "x" * 100_000}), str)
+    assert filled(("ls", *["{{a}}"] * 8), {"a": "x" * 100_000}) == ("ls", *["x" * 100_000] * 8)
 
 
 # --- programs
@@ -208,6 +225,21 @@ def test_a_folder_or_file_that_others_can_write_to_does_not_count(bin_folder: Pa
     assert real_programs(["jq"], f"{bin_folder}") == {}
     (bin_folder / "jq").chmod(0o755)
     assert set(real_programs(["jq"], f"{bin_folder}")) == {"jq"}
+
+
+def test_a_link_in_a_folder_that_others_can_write_to_does_not_count(bin_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "open"
+    folder.mkdir(mode=0o755)
+    (folder / "cat").symlink_to(bin_folder / "jq")
+    assert set(real_programs(["cat"], str(folder))) == {"cat"}
+    for mode, group in ((0o757, os.getgid()), (0o775, 12_345 if os.getuid() == 0 else os.getgid())):
+        os.chown(folder, -1, group)
+        folder.chmod(mode)
+        expected = {"cat"} if mode == 0o775 and group == 0 else set[str]()
+        assert set(real_programs(["cat"], str(folder))) == expected
+    if os.getuid() == 0:
+        os.chown(folder, -1, 0)
+        assert set(real_programs(["cat"], str(folder))) == {"cat"}, "root's own group is root"
 
 
 def test_the_first_of_its_name_is_meant_or_none(bin_folder: Path, tmp_path: Path) -> None:
@@ -324,7 +356,73 @@ def test_a_folder_that_shows_the_state_by_another_mount_is_not_granted(
     assert refused(data), "a mount inside of it"
     assert refused(data / "inner")
     assert not refused(data / "plain"), "another disk, where the same way leads elsewhere"
-    assert isinstance(places(granted(writes=("{workspace}",)), ground, bundle=""), tuple)
+    assert isinstance(places(granted(writes=("{workspace}/out",)), ground, bundle=""), tuple)
+
+
+def test_fs_24_code_of_the_workspace_is_not_granted_by_another_mount_either(
+    data: Path, ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_workspace(ground.workspace)
+    table = tmp_path / "mountinfo"
+    monkeypatch.setattr(job_mounts, "_TABLE", str(table))
+
+    def given(inner: str, kind: str) -> bool:
+        again = f"2 1 8:1 {ground.workspace}{inner} {data} rw - ext4 /dev/a rw\n"
+        table.write_text(f"1 0 8:1 / / rw - ext4 /dev/a rw\n{again}")
+        return isinstance(places(granted(**{kind: (str(data),)}), ground, bundle=""), tuple)
+
+    assert [given(inner, "reads") for inner in ("/docs", "/persona", "/brain", "")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert [given(inner, "writes") for inner in ("/docs", "/persona", "/brain", "")] == [
+        True,
+        False,
+        False,
+        False,
+    ]
+
+
+@pytest.mark.parametrize("kind", ["reads", "writes"])
+def test_fs_24_what_holds_the_source_of_a_mounted_workspace_is_not_granted(
+    data: Path, ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    make_workspace(ground.workspace)
+    table = tmp_path / "mountinfo"
+    monkeypatch.setattr(job_mounts, "_TABLE", str(table))
+
+    def given(point: str, root: str, path: str = str(data)) -> bool:
+        again = f"2 1 8:1 {root} {point} rw - ext4 /dev/a rw\n"
+        table.write_text(f"1 0 8:1 / / rw - ext4 /dev/a rw\n{again}")
+        return isinstance(places(granted(**{kind: (path,)}), ground, bundle=""), tuple)
+
+    workspace, reads = ground.workspace, kind == "reads"
+    assert not given(workspace, f"{data}/ws"), "the folder above the workspace's own source"
+    for root in (str(data), f"{data}/brain"):
+        assert not given(f"{workspace}/brain", root)
+        assert not given(f"{workspace}/brain/agents", root)
+    assert given(f"{workspace}/persona", f"{data}/persona") == reads
+    assert given(f"{workspace}/docs", f"{data}/docs"), "which skills may be given anyway"
+    assert given(f"{workspace}/brain", "/elsewhere")
+    for inner in ("brain", "docs"):
+        assert given(f"{workspace}/{inner}", f"{data}/{inner}", "{workspace}/docs")
+        assert given(f"{workspace}/{inner}", f"{data}/{inner}", "{workspace}") == reads, "all but the code"
+
+
+@pytest.mark.parametrize("kind", ["reads", "writes"])
+def test_fs_24_what_holds_a_workspace_that_a_link_leads_to_is_not_granted(
+    data: Path, ground: Ground, kind: str
+) -> None:
+    asked = granted(**{kind: (str(data),)})
+    assert isinstance(places(asked, ground, bundle=""), tuple)
+    (data / "ws").mkdir(mode=0o700)
+    os.makedirs(os.path.dirname(ground.workspace), mode=0o700, exist_ok=True)
+    os.symlink(data / "ws", ground.workspace)
+    found = places(asked, ground, bundle="")
+    assert isinstance(found, NoPlace)
+    assert "holds the workspace" in found.reason
 
 
 def test_a_real_second_mount_of_the_state_is_seen(ground: Ground, data: Path) -> None:
@@ -402,10 +500,60 @@ def test_lnx_11_a_socket_or_a_pipe_is_no_place(data: Path, ground: Ground) -> No
 
 
 def test_the_workspace_is_made_for_its_owner_alone(ground: Ground) -> None:
-    found = places(granted(writes=("{workspace}",)), ground, bundle="")
+    found = places(granted(writes=("{workspace}/out",)), ground, bundle="")
     assert isinstance(found, tuple)
-    assert [(place.path, place.writable) for place in found] == [(ground.workspace, True)]
+    assert [(place.path, place.writable) for place in found] == [(f"{ground.workspace}/out", True)]
     assert os.stat(ground.workspace).st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("spelled", ["{workspace}", ""])
+def test_fs_24_no_grant_reaches_code_in_the_workspace_or_writes_who_the_agent_is(
+    ground: Ground, spelled: str
+) -> None:
+    make_workspace(ground.workspace)
+    top = spelled or os.path.realpath(ground.workspace)
+    for name in ("brain/agents", "packages", "apps", "node_modules", "Brain", "docs/deep"):
+        os.makedirs(os.path.join(ground.workspace, name))
+    for name in ("brain", "brain/agents", "packages", "apps", "node_modules", "Brain"):
+        for kind in ("reads", "writes"):
+            said = refusal(places(granted(**{kind: (f"{top}/{name}",)}), ground, bundle=""))
+            assert (said.code, "no skill gets" in said.reason) == ("forbidden", True), name
+    assert "only read" in refusal(places(granted(writes=(f"{top}/persona",)), ground, bundle="")).reason
+    assert "as a whole" in refusal(places(granted(writes=(top,)), ground, bundle="")).reason
+    for kind, name in (("reads", "persona"), ("reads", "docs/deep"), ("writes", "docs/deep")):
+        assert isinstance(places(granted(**{kind: (f"{top}/{name}",)}), ground, bundle=""), tuple)
+
+
+def test_fs_24_who_reads_the_workspace_as_a_whole_is_given_all_but_the_code(ground: Ground) -> None:
+    make_workspace(ground.workspace)
+    (Path(ground.workspace) / "SOUL.md").write_text("I am")
+    (Path(ground.workspace) / "link").symlink_to("brain")
+    found = places(granted(reads=("{workspace}",)), ground, bundle="")
+    assert isinstance(found, tuple)
+    names = ["SOUL.md", "docs", "etc", "logs", "memory", "out", "persona"]
+    assert [os.path.relpath(place.path, ground.workspace) for place in found] == names
+    assert all(place.inode == os.stat(place.path).st_ino and not place.writable for place in found)
+
+
+def test_a_folder_may_hold_any_number_of_folders(data: Path, ground: Ground) -> None:
+    for number in range(2_001):
+        (data / str(number)).mkdir()
+    assert isinstance(places(granted(writes=(str(data),)), ground, bundle=""), tuple)
+    (data / "2000" / ".git").mkdir()
+    assert "repository" in refusal(places(granted(writes=(str(data),)), ground, bundle="")).reason
+
+
+def test_fs_25_a_repository_without_a_name_for_one_is_not_writable(data: Path, ground: Ground) -> None:
+    inner = data / "a" / "hooks"
+    inner.mkdir(parents=True)
+    for name in ("HEAD", "objects", "refs"):
+        assert all(
+            isinstance(places(granted(writes=(str(each),)), ground, bundle=""), tuple)
+            for each in (data, inner.parent, inner)
+        )
+        (inner.parent / name).mkdir()
+    for each in (data, inner.parent, inner):
+        assert "repository" in refusal(places(granted(writes=(str(each),)), ground, bundle="")).reason
 
 
 def test_the_own_folder_is_the_snapshot_and_needs_no_place_of_its_own(data: Path, ground: Ground) -> None:

@@ -125,7 +125,7 @@ def test_the_options_are_exactly_these(monkeypatch: pytest.MonkeyPatch) -> None:
         "--symlink", "/proc/self/fd/0", "/dev/stdin", "--symlink", "/proc/self/fd/1", "/dev/stdout",
         "--symlink", "/proc/self/fd/2", "/dev/stderr", "--symlink", "/proc/self/fd", "/dev/fd",
         "--symlink", "/tmp", "/dev/shm",
-        "--size", "1024", "--perms", "0700", "--tmpfs", "/tmp",
+        "--size", "1024", "--perms", "0700", "--tmpfs", "/tmp", "--perms", "0700", "--dir", "/tmp/out",
         "--bind-fd", "7", "/w", "--ro-bind-fd", "8", "/r", "--remount-ro", "/", "--chdir", "/w",
     ]  # fmt: skip
 

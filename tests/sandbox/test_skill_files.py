@@ -136,3 +136,13 @@ def test_lnx_17_no_mask_is_ever_laid_over_a_path() -> None:
         and words[number + 1] == "/dev/null"
     ]
     assert masks == ["/dev/null"], "only the null device itself"
+
+
+@pytest.mark.parametrize("path", ["missing.py", "handler", "../handler.py"])
+def test_a_file_that_is_not_there_is_said_without_a_folder_of_the_host(tmp_path: Path, path: str) -> None:
+    (tmp_path / "handler").mkdir()
+    report = run(job(PythonHandler(path=path), bundle=os.path.realpath(tmp_path)), Bubblewrap())
+    assert report.ending == "not_started"
+    assert report.fault is not None
+    assert "the skill" in report.fault.message
+    assert str(tmp_path) not in report.fault.message + report.stderr

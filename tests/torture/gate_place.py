@@ -10,7 +10,7 @@ import metier.runtime
 from boxes import Box
 from machine import Machine, write_skill
 from metier.model.job import Job, Report
-from metier.runtime import Runtime, sandboxes
+from metier.runtime import Runtime, sandboxes, state
 from yard import POUR
 
 RULE = """\
@@ -63,7 +63,7 @@ class Place:
             return Report(ending="returned", value="done")
 
         box = Box(report=leave_its_name)
-        metier.runtime.READ_SKILL = POUR  # type: ignore[misc]
+        metier.runtime.OWN_TOOLS = state.OWN_TOOLS = {POUR.name: POUR}  # type: ignore[misc]
         sandboxes.make_sandboxes = lambda settings, tasks=None: ((box,), ())  # type: ignore[assignment]
         return box
 

@@ -13,12 +13,12 @@ from typing import Final, final
 import msgspec
 from msgspec import Struct
 
-from metier.dialects.skill_md import Compiled
+from metier.dialects.compiled import Compiled
 from metier.errors import StateError
 from metier.openfile import Signature, is_young
 from metier.record.private import make_private_folder
 
-FORMAT: Final = "1"
+FORMAT: Final = "5"
 """Raised whenever reading a manifest could give another result than before."""
 
 
@@ -27,7 +27,8 @@ class Cached(Struct, frozen=True, array_like=True, gc=False):
     """One manifest: how to recognise it, and what it said."""
 
     signature: Signature
-    compiled: Compiled
+    compiled: Compiled | None
+    """None of code that is no skill: to find that out is what costs."""
 
 
 @final

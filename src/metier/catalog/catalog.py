@@ -5,73 +5,38 @@ A catalog is a value: loading again makes another one, and whoever holds the old
 
 import os
 from collections.abc import Mapping
-from typing import Final, Literal, TypeAlias, final
+from typing import Final, final
 
 import msgspec
 from msgspec import Struct
 
 from metier.catalog import cache
-from metier.catalog.discover import Found, Noted, discover
+from metier.catalog.acting_programs import acting, findings, used_by, with_programs
+from metier.catalog.code_files import with_files
+from metier.catalog.dependencies import with_dependencies
+from metier.catalog.discover import Found, Noted, discover, names_in, other_manifests
+from metier.catalog.function_names import functions_of, with_function_names
+from metier.catalog.listed import Listed
+from metier.catalog.network import hosts_for, with_hosts
+from metier.catalog.probed import Probes
 from metier.catalog.requirements import Environment, check
 from metier.catalog.standing import UNBOUND, standing
 from metier.config.settings import Root, RootKind, Settings
+from metier.dialects.beside import with_code
+from metier.dialects.manifest import read_manifest
 from metier.dialects.names import skeleton
-from metier.dialects.skill_md import compile_skill
 from metier.model.diagnostic import Diagnostic
 from metier.model.requirement import RequirementError
-from metier.model.skill import Skill, Source
-from metier.openfile import Signature
+from metier.model.skill import Skill, Source, Tool
 from metier.record.trust import Trusts
-
-Shown: TypeAlias = Literal["usable", "unavailable", "pending_approval", "disabled", "broken", "shadowed"]
 
 _SOURCES: Final[dict[RootKind, Source]] = {
     "bundled": "bundled",
     "user": "user",
     "project": "workspace",
     "extra": "workspace",
+    "installed": "installed",
 }
-
-
-@final
-class Listed(Struct, frozen=True, kw_only=True, gc=False):
-    """One skill folder, and what became of it."""
-
-    name: str
-    folder: str
-    root: Root
-    manifest: str = "SKILL.md"
-    skill: Skill | None = None
-    diagnostics: tuple[Diagnostic, ...] = ()
-    missing: tuple[RequirementError, ...] = ()
-    shadowed_by: str = ""
-    """Folder of the skill that has this name already, or that this is a link to."""
-    signature: Signature | None = None
-    vouched: bool = True
-    """Whether the operator, or the release, vouches for it; also said of one that is switched off."""
-
-    @property
-    def shown(self) -> Shown:
-        """The one word people and programs are told."""
-        if self.shadowed_by:
-            return "shadowed"
-        if self.skill is None:
-            return "broken"
-        if self.skill.status != "active":
-            return self.skill.status
-        return "unavailable" if self.missing else "usable"
-
-    @property
-    def why(self) -> str:
-        """Why it is not usable; empty when it is."""
-        if self.shadowed_by and self.skill is None:
-            return f"it is a link to {self.shadowed_by}, which counts where it lies"
-        if self.shadowed_by:
-            return f"{self.shadowed_by} comes first and has the same name"
-        if self.skill is not None and self.skill.why:
-            return self.skill.why
-        errors = [found.message for found in self.diagnostics if found.severity == "error"]
-        return "; ".join(errors or map(str, self.missing))
 
 
 @final
@@ -81,6 +46,10 @@ class Catalog(Struct, frozen=True, kw_only=True):
     listed: tuple[Listed, ...] = ()
     notes: tuple[Noted, ...] = ()
     by_name: Mapping[str, Listed] = {}
+    tools: Mapping[str, Tool] = {}
+    """Of every skill that answers to its name, also of those that cannot be used: a call of one is told why."""
+    functions: Mapping[str, str] = {}
+    """The names of those tools by the names that models are told."""
     searched: tuple[str, ...] = ()
     """Roots and folders that were looked into and are no skills, also roots that are not there."""
 
@@ -106,6 +75,7 @@ def load(settings: Settings, *, trusts: Trusts, environment: Environment, thorou
         thorough: take the digest of every skill, also where its manifest did not change.
     """
     judge = _Judge(settings, trusts, environment, thorough=thorough)
+    probes = Probes(settings.bundles, trusts)
     places = _Places()
     notes: list[Noted] = []
     searched: list[str] = []
@@ -120,7 +90,11 @@ def load(settings: Settings, *, trusts: Trusts, environment: Environment, thorou
             if isinstance(found, Noted):
                 notes.append(found)
                 continue
-            each = _listed(found, root, known, kept)
+            each = _listed(found, root, known, kept, probes)
+            if each is None:
+                continue
+            if thorough and (others := other_manifests(each.manifest, names_in(each.folder))):
+                each = msgspec.structs.replace(each, diagnostics=(*each.diagnostics, *others))
             if found.problem is not None and os.path.islink(found.folder):
                 each = _alias(each, settings)
             if each.skill is None or each.shadowed_by:
@@ -129,10 +103,30 @@ def load(settings: Settings, *, trusts: Trusts, environment: Environment, thorou
                 places.put(judge(each, each.skill))
         if kept.keys() != known.keys() or any(kept[path] is not known[path] for path in kept):
             cache.write(settings.cache, root.path, kept)
+    if settings.xbot.allow or settings.xbot.enabled:
+        from metier.catalog.xbot_packages import packages  # most installations have none
+
+        for package in packages(settings):
+            if isinstance(package, Noted):
+                notes.append(package)
+                continue
+            each = _listed(package.found, package.root, {}, {}, probes)
+            if each is None:
+                continue
+            if each.skill is not None and package.off:
+                skill = msgspec.structs.replace(each.skill, status="disabled", why=package.off)
+                each = msgspec.structs.replace(each, skill=skill)
+            if each.skill is None:
+                places.listed.append(each)
+            else:
+                places.put(judge(each, each.skill))
+    by_name = places.settled()
     return Catalog(
         listed=tuple(places.listed),
         notes=tuple(notes),
-        by_name={name: places.listed[index] for name, index in places.by_name.items()},
+        by_name=by_name,
+        tools={tool.name: tool for each in by_name.values() if each.skill for tool in each.skill.tools},
+        functions=functions_of(by_name),
         searched=tuple(dict.fromkeys(searched)),
     )
 
@@ -154,16 +148,36 @@ class _Places:
             self._take(each, alike)
             return
         holder = self.listed[index]
-        if each.vouched and not holder.vouched:
+        if _claim(each) > _claim(holder):
             del self.by_name[holder.name]
             self.listed[index] = _lost(holder, each)
             self._take(each, alike)
         else:
             self.listed.append(_lost(each, holder))
 
+    def settled(self) -> dict[str, Listed]:
+        """Everybody by name, once all are there and it can be said who lacks whom, or what another has."""
+        by_name = {name: self.listed[index] for name, index in self.by_name.items()}
+        found = with_function_names(by_name, self.listed)
+        if any(each.skill and each.skill.depends_on for each in found.values()):
+            found = with_dependencies(found)
+        for name, index in self.by_name.items():
+            self.listed[index] = found[name]
+        return found
+
     def _take(self, each: Listed, alike: str) -> None:
         self.by_name[each.name] = self._by_skeleton[alike] = len(self.listed)
         self.listed.append(each)
+
+
+def _claim(each: Listed) -> int:
+    """Who has a name before others, wherever they lie. Other programs put skills into the operator's roots too, so what ships
+    yields only to what a person looked at; and what he looked at and changed since keeps its place while it waits for him."""
+    if each.entrusted:
+        return 4
+    if each.bound:
+        return 3
+    return 2 if each.root.kind == "bundled" else int(each.vouched)
 
 
 def _lost(each: Listed, holder: Listed) -> Listed:
@@ -176,9 +190,13 @@ def _lost(each: Listed, holder: Listed) -> Listed:
 
 
 def _listed(
-    found: Found, root: Root, known: Mapping[str, cache.Cached], kept: dict[str, cache.Cached]
-) -> Listed:
-    """What the manifest says, from the cache where it is unchanged."""
+    found: Found,
+    root: Root,
+    known: Mapping[str, cache.Cached],
+    kept: dict[str, cache.Cached],
+    probes: Probes,
+) -> Listed | None:
+    """What the manifest says, from the cache where it is unchanged; None for what is no skill, which is remembered too."""
     if found.problem is not None or found.signature is None:
         return Listed(
             name=os.path.basename(found.folder),
@@ -187,20 +205,27 @@ def _listed(
             manifest=found.manifest,
             diagnostics=(found.problem,) if found.problem else (),
         )
-    path = f"{found.folder}/{found.manifest}"
+    alone = found.folder.endswith("/" + found.manifest)
+    folder = found.folder.rpartition("/")[0] if alone else found.folder
+    path = f"{folder}/{found.manifest}"
     if found.data is None:
-        cached = known[path]
+        kept[path] = cache.Cached(found.signature, None) if found.nothing else known[path]
+        compiled = kept[path].compiled
+        if compiled is None:
+            return None
     else:
-        compiled = compile_skill(
+        compiled = read_manifest(
             found.data,
-            folder=found.folder.rpartition("/")[2],
+            folder=folder.rpartition("/")[2],
             manifest=found.manifest,
             location=found.folder,
             source=_SOURCES[root.kind],
         )
-        cached = cache.Cached(found.signature, compiled)
-    kept[path] = cached
-    compiled = cached.compiled
+        kept[path] = cache.Cached(found.signature, compiled)
+    compiled = with_code(compiled, lambda: names_in(folder))
+    compiled = with_files(compiled, folder, alone=alone)
+    if compiled.probe:
+        compiled = probes(compiled, place=found.folder, root=root, source=_SOURCES[root.kind])
     return Listed(
         name=compiled.name,
         folder=found.folder,
@@ -209,6 +234,7 @@ def _listed(
         skill=compiled.skill,
         diagnostics=compiled.diagnostics,
         signature=found.signature,
+        probe=bool(compiled.probe),
     )
 
 
@@ -232,8 +258,20 @@ class _Judge:
         self._environment = environment
         self._thorough = thorough
         self._bound = frozenset(name for name, _ in trusts.trusted)
+        self._entrusted = {
+            key for key, grant in trusts.grants.items() if grant.how in ("operator", "manifest")
+        }
+        programs = settings.binaries.programs
+        self._acting = acting(programs)
+        self._carrying = frozenset(name for name, program in programs.items() if program.carries)
 
     def __call__(self, each: Listed, skill: Skill) -> Listed:
+        if used := used_by(skill, self._acting):
+            said = (*each.diagnostics, *findings(skill, used))
+            skill = with_programs(skill, used)
+            each = msgspec.structs.replace(each, skill=skill, diagnostics=said, acting=used)
+        if carrying := skill.permissions.binaries & self._carrying:
+            each = msgspec.structs.replace(each, carrying=carrying)
         stand = standing(
             root=each.root,
             folder=each.folder,
@@ -245,14 +283,33 @@ class _Judge:
         )
         if stand.status != "active":
             each = msgspec.structs.replace(each, vouched=False)
+        elif stand.digest and (skill.name, stand.digest) in self._entrusted:
+            each = msgspec.structs.replace(each, entrusted=True)
+        seen = self._trusts.seen.get(each.folder)
+        if seen is not None and seen.name == skill.name and (seen.name, seen.digest) in self._entrusted:
+            each = msgspec.structs.replace(each, bound=True)
         if off := self._switched_off(skill, each.root):
             skill = msgspec.structs.replace(skill, status="disabled", why=off)
             return msgspec.structs.replace(each, skill=skill)
-        if stand is not UNBOUND:
+        if skill.status == "disabled":  # its own manifest says so, and nobody else can say otherwise
+            return each
+        if skill.status == "pending_approval" and not stand.digest:
+            return msgspec.structs.replace(each, vouched=False)  # until the operator trusts these very bytes
+        if stand is not UNBOUND or skill.status != "active":
             skill = msgspec.structs.replace(skill, status=stand.status, why=stand.why, digest=stand.digest)
             each = msgspec.structs.replace(each, skill=skill)
+        if skill.asks_network:
+            each, skill = self._reaching(each, skill)
         missing = check(skill, self._environment)
-        return msgspec.structs.replace(each, missing=missing) if missing else each
+        return msgspec.structs.replace(each, missing=(*each.missing, *missing)) if missing else each
+
+    def _reaching(self, each: Listed, skill: Skill) -> tuple[Listed, Skill]:
+        hosts = hosts_for(skill, self._settings.skills.entries)
+        if not hosts:
+            needs = RequirementError(type="hosts", name="none is granted", skill=skill.name)
+            return msgspec.structs.replace(each, missing=(needs,)), skill
+        skill = with_hosts(skill, hosts)
+        return msgspec.structs.replace(each, skill=skill, hosts=hosts), skill
 
     def _switched_off(self, skill: Skill, root: Root) -> str:
         wanted = self._settings.skills

@@ -5,18 +5,29 @@ searched further. Every limit that is hit, and every thing that is passed over f
 """
 
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Set
 from typing import Final, final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from metier.catalog import allowlist
+from metier.catalog.folder import stem_of
 from metier.config.settings import Root
 from metier.dialects.frontmatter import MAX_BYTES
 from metier.model.diagnostic import Diagnostic
 from metier.openfile import Signature, read_small, signature_of, spelled
 
 MANIFEST: Final = "SKILL.md"
+_OWN_FOLDER: Final = frozenset({"skill.json", "skill.yaml", "skill.yml"})
+"""Other manifests that make a skill of the folder they lie in."""
+_CODE: Final = (".py", ".ts", ".js")
+_SCRIPT: Final = (".ts", ".js")
+"""How code ends that may be its own manifest."""
+_PACKAGE: Final = "package.json"
+_SAYS: Final = (b'"inputs"', b'"category"')
+"""What makes a JSON file a manifest; one that has its own name for an id and some of this is one that forgot the rest."""
+_MAY_SAY: Final = (*_SAYS, b'"outputs"', b'"risk"', b'"cost"', b'"minTrustLevel"', b'"requiresApproval"')
 MAX_DEPTH: Final = 6
 MAX_FOLDERS: Final = 100_000
 MAX_SKILLS: Final = 50_000
@@ -30,11 +41,14 @@ class Found(Struct, frozen=True, gc=False):
     """A skill's folder, or something that looked like one and was refused."""
 
     folder: str
+    """Its manifest, where it shares its folder with others."""
     manifest: str
     data: bytes | None
     """None when the manifest still has the signature it is known by, or could not be read."""
     signature: Signature | None
     problem: Diagnostic | None = None
+    nothing: bool = False
+    """It was looked at, and is no skill; found so that it need not be looked at again."""
 
 
 @final
@@ -78,7 +92,9 @@ def discover(
     wanted: list[tuple[str, int]] = []
     for name in approved.names:
         folder = os.path.join(root.path, name)
-        if os.path.islink(folder):
+        if not os.path.lexists(folder) and (alone := _approved_file(folder, known)):
+            yield alone
+        elif os.path.islink(folder):
             yield Found(folder, MANIFEST, None, None, _link(folder))
         elif not os.path.isdir(folder):
             yield Noted(
@@ -113,7 +129,7 @@ def _search(
             if isinstance(listing, Diagnostic):
                 yield Noted(folder, listing)
                 continue
-            found = _other_spelling(folder, listing, hard_links=hard_links)
+            found = _other_spelling(folder, listing, known, hard_links=hard_links)
         if found is not None:
             skills += 1
             yield found
@@ -133,6 +149,10 @@ def _search(
                     yield Noted(folder, _warning("root_is_skill", message))
                 continue
         searched.append(folder)
+        if listing:
+            for alone in _single_files(folder, listing, known, hard_links=hard_links):
+                skills += 1
+                yield alone
         below: list[str] = []
         for entry in listing or ():
             each = _entry(entry)
@@ -161,15 +181,109 @@ def _manifest(folder: str, known: Mapping[str, Signature], *, hard_links: bool) 
     return None if read.code == "missing" else Found(folder, MANIFEST, None, None, read)
 
 
-def _other_spelling(folder: str, listing: list[os.DirEntry[str]], *, hard_links: bool) -> Found | None:
-    """The skill in `folder` whose manifest is spelled in another case."""
+def _other_spelling(
+    folder: str, listing: list[os.DirEntry[str]], known: Mapping[str, Signature], *, hard_links: bool
+) -> Found | None:
+    """The skill in `folder` whose manifest is spelled in another case, or is no Markdown."""
     name = next((entry.name for entry in listing if entry.name.lower() == "skill.md"), None)
+    name = name or min((entry.name for entry in listing if entry.name in _OWN_FOLDER), default=None)
     if name is None:
-        return None
+        return _named_like_its_folder(folder, listing, known, hard_links=hard_links)
+    if found := _unchanged(folder, f"{folder}/{name}", known, hard_links=hard_links):
+        return found
     read = read_small(f"{folder}/{name}", most=MAX_BYTES, hard_links=hard_links)
     if isinstance(read, Diagnostic):
         return Found(folder, name, None, None, read)
     return Found(folder, name, read[0], signature_of(read[1]))
+
+
+def _named_like_its_folder(
+    folder: str, listing: list[os.DirEntry[str]], known: Mapping[str, Signature], *, hard_links: bool
+) -> Found | None:
+    """The skill `<id>/<id>.json` with its code beside it: it has the folder for itself, with all that lies there."""
+    name, names = f"{os.path.basename(folder)}.json", {entry.name for entry in listing}
+    if [name] != [each for each in names if _has_code(each, names)]:
+        return None  # others share it
+    found = _single_file(f"{folder}/{name}", known, hard_links=hard_links)
+    return structs.replace(found, folder=folder) if found is not None else None
+
+
+def _single_files(
+    folder: str, listing: list[os.DirEntry[str]], known: Mapping[str, Signature], *, hard_links: bool
+) -> Iterator[Found]:
+    """The skills that share `folder`: each a manifest `<id>.json` with the code of the same name beside it, or code that is its
+    own manifest."""
+    names = {entry.name for entry in listing}
+    for name in sorted(names):
+        if name.endswith(".json") or _may_be_both(name, names):
+            found = _single_file(
+                f"{folder}/{name}", known, hard_links=hard_links, alone=not _has_code(name, names)
+            )
+            if found is not None:
+                yield found
+
+
+def _has_code(name: str, names: Set[str]) -> bool:
+    return (
+        name.endswith(".json")
+        and name != _PACKAGE
+        and any(stem_of(name) + ending in names for ending in _CODE)
+    )
+
+
+def _may_be_both(name: str, names: set[str]) -> bool:
+    """Whether it may be code that is its own manifest; of TypeScript and what was made of it, the one written by hand."""
+    if not name.endswith(_SCRIPT):
+        return False
+    stem = stem_of(name)
+    return f"{stem}.json" not in names and name == next(
+        stem + ending for ending in _SCRIPT if stem + ending in names
+    )
+
+
+def _approved_file(stem: str, known: Mapping[str, Signature]) -> Found | None:
+    """The single-file skill that an allowlist names."""
+    for ending in (".json", *_SCRIPT):
+        if os.path.lexists(stem + ending):
+            found = _single_file(stem + ending, {} if ending in _SCRIPT else known, hard_links=False)
+            return None if found is None or found.nothing else found
+    return None
+
+
+def _single_file(
+    path: str, known: Mapping[str, Signature], *, hard_links: bool, alone: bool = False
+) -> Found | None:
+    """The skill whose manifest lies at `path`; None when that is a file for something else.
+
+    Args:
+        alone: whether there is no code beside it, so that only what is certainly a manifest is taken for one.
+    """
+    name = os.path.basename(path)
+    if name == _PACKAGE:
+        return None
+    if found := _unchanged(path, path, known, hard_links=hard_links):
+        return found
+    read = read_small(path, most=MAX_BYTES, hard_links=hard_links)
+    if isinstance(read, Diagnostic):
+        ours = name.endswith(".json") and not alone and read.code not in ("missing", "too_large")
+        return Found(path, name, None, None, read) if ours else None
+    data, signature = read[0], signature_of(read[1])
+    if name.endswith(".json"):
+        return Found(path, name, data, signature) if _is_manifest(data, name, alone=alone) else None
+    if b"manifest" not in data or b"execute" not in data:
+        return None
+    from metier.dialects.metahuman import is_code_manifest  # few folders hold code beside skills
+
+    ours = is_code_manifest(data)
+    return Found(path, name, data if ours else None, signature, nothing=not ours)
+
+
+def _is_manifest(data: bytes, name: str, *, alone: bool) -> bool:
+    whole = all(word in data for word in _SAYS)
+    if whole and not alone:
+        return True
+    own = re.search(rb'"id"\s*:\s*"' + re.escape(os.fsencode(stem_of(name))) + b'"', data)
+    return own is not None and (whole or (not alone and any(word in data for word in _MAY_SAY)))
 
 
 def _entry(entry: os.DirEntry[str]) -> str | Found | Noted | None:
@@ -198,7 +312,69 @@ def _unchanged(folder: str, path: str, known: Mapping[str, Signature], *, hard_l
         return None
     if signature_of(status) != signature or (status.st_nlink > 1 and not hard_links):
         return None
-    return Found(folder, MANIFEST, None, signature)
+    return Found(folder, path.rpartition("/")[2], None, signature)
+
+
+def names_in(folder: str) -> frozenset[str]:
+    """The names of the plain files that lie in a folder; none where it cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return frozenset(entry.name for entry in entries if entry.is_file(follow_symlinks=False))
+    except OSError:
+        return frozenset()
+
+
+def manifests_among(folder: str, names: Set[str]) -> list[str]:
+    """Which of the files of a folder are manifests that can be read without running anything, in order.
+
+    Args:
+        names: of the plain files that lie there.
+    """
+    found = [name for name in names if name.lower() == "skill.md"]
+    if not found and (own := min(names & _OWN_FOLDER, default="")):
+        found = [own]
+    others = (name for name in names if name.endswith(".json") and name not in _OWN_FOLDER)
+    return sorted(
+        [
+            *found,
+            *(
+                name
+                for name in others
+                if _single_file(f"{folder}/{name}", {}, hard_links=False, alone=not _has_code(name, names))
+            ),
+        ]
+    )
+
+
+def other_manifests(manifest: str, names: Set[str]) -> tuple[Diagnostic, ...]:
+    """That a folder's skill is read from one manifest, where there lie others that make a skill of the whole folder.
+
+    Args:
+        names: of the plain files that lie there.
+    """
+    if not _is_of_folder(manifest):
+        return ()
+    others = sorted(name for name in names if name != manifest and _is_of_folder(name))
+    if not others:
+        return ()
+    message = (
+        f"the skill is read from {spelled(manifest)} alone, and {spelled(', '.join(others))} beside it says nothing here, neither"
+        " what it offers nor what it forbids; keep one of them"
+    )
+    return (_warning("other_manifest", message),)
+
+
+def _is_of_folder(name: str) -> bool:
+    return name.lower() == "skill.md" or name in _OWN_FOLDER
+
+
+def place_of(folder: str, manifest: str, names: Set[str]) -> str:
+    """Where the skill of a manifest lies: the folder, or the manifest itself where others share the folder."""
+    if _is_of_folder(manifest) or not _has_code(manifest, names):
+        return folder
+    alone = [manifest] == [name for name in names if _has_code(name, names)]
+    own = alone and stem_of(manifest) == os.path.basename(folder)
+    return folder if own else f"{folder}/{manifest}"
 
 
 def _list(folder: str) -> list[os.DirEntry[str]] | Diagnostic:

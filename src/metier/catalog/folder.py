@@ -1,4 +1,5 @@
-"""Walk a skill's folder by descriptors, so that nobody can swap a folder for a link while we look.
+"""Walk a skill's folder by descriptors, so that nobody can swap a folder for a link while we look. A skill that shares its
+folder with others is its manifest and the files that have the same name but for their ending.
 
 A file link that stays inside the folder is read through; everything else that is not a plain file is refused.
 """
@@ -21,6 +22,8 @@ MAX_BYTES: Final = 268_435_456
 MAX_DEPTH: Final = 32
 PASSED_OVER: Final = frozenset({".git", ".hg", ".svn", "__pycache__"})
 """Left out of the digest and of the snapshot alike: they change without the skill changing."""
+BESIDE: Final = (".json", ".py", ".ts", ".js", ".mjs", ".md")
+"""How the files of a skill end that shares its folder with others."""
 _FOLDER: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY
 _WAY: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY
 """For folders on the way: with O_PATH it is enough that one may pass through them."""
@@ -83,17 +86,38 @@ class Entry(Struct, frozen=True):
 
 
 @contextmanager
-def entries(folder: str) -> Generator[Iterator[Entry]]:
-    """Every file below `folder`, in order, each readable while it is the current one.
+def entries(place: str) -> Generator[Iterator[Entry]]:
+    """Every file of the skill at `place`, in order, each readable while it is the current one.
+
+    Args:
+        place: its folder; its manifest, where it shares the folder with others.
 
     Raises:
         BundleError: when the folder is a link, too deep, too full or unreadable.
     """
-    top = _open(folder)
+    alone = is_alone(place)
+    top = _open(os.path.dirname(place) if alone else place)
     try:
-        yield _walk(top, top, "", 0, [0])
+        yield _beside(top, os.path.basename(place)) if alone else _walk(top, top, "", 0, [0])
     finally:
         os.close(top)
+
+
+def is_alone(place: str) -> bool:
+    """Whether a skill lies there as single files, and not as a folder."""
+    return place.endswith(BESIDE) and os.path.isfile(place)
+
+
+def stem_of(name: str) -> str:
+    """What the files of one such skill have in common."""
+    return os.path.splitext(name)[0]
+
+
+def _beside(top: int, manifest: str) -> Iterator[Entry]:
+    names = frozenset(stem_of(manifest) + ending for ending in BESIDE)
+    for entry in _sorted(top, ""):
+        if entry.name in names and not entry.is_dir(follow_symlinks=False):
+            yield Entry(entry.name, entry.stat(follow_symlinks=False), top, top)
 
 
 def _open(folder: str) -> int:

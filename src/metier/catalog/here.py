@@ -18,6 +18,7 @@ def environment_here(settings: Settings) -> Environment:
         platform=sys.platform,
         config=settings.config,
         entries=settings.skills.entries,
+        programs=settings.binaries.programs,
     )
 
 

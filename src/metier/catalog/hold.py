@@ -7,12 +7,17 @@ import os
 from typing import Final, final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from metier.catalog.acting_programs import with_programs
 from metier.catalog.bundle import BundleStore, Snapshot, measure, tree_signature
-from metier.catalog.catalog import Listed
-from metier.catalog.release import vouches_for
+from metier.catalog.first_use import given
+from metier.catalog.listed import Listed
+from metier.catalog.network import with_hosts
+from metier.catalog.probed import read_with
+from metier.catalog.release import recorded, vouches_for
 from metier.catalog.standing import CHANGED, DISABLED, NOT_TRUSTED, REVOKED, same_bytes, text_of
-from metier.dialects.skill_md import compile_skill
+from metier.dialects.manifest import compile_manifest
 from metier.errors import BundleError
 from metier.model.call import Bytes
 from metier.model.permission import PermissionSet
@@ -51,9 +56,11 @@ def hold(listed: Listed, *, trust: TrustStore, bundles: BundleStore, now_ns: int
         if seen is not None and tree and seen.tree_signature == tree:
             found = Bytes(digest=seen.digest, signature=tree)
         else:
-            measured = measure(listed.folder, now_ns=now_ns, hard_links=bundled)
+            measured = measure(listed.folder, now_ns=now_ns, hard_links=listed.root.hard_links)
             found = Bytes(digest=measured.digest, signature=measured.signature)
             if bundled and (problem := vouches_for(listed.folder, measured.files)):
+                return Held(broken=problem)
+            if listed.root.kind == "installed" and (problem := recorded(listed.folder, measured.files)):
                 return Held(broken=problem)
         refusal, first_use = _verdict(listed, skill, found, trusts)
         if refusal:
@@ -61,13 +68,16 @@ def hold(listed: Listed, *, trust: TrustStore, bundles: BundleStore, now_ns: int
             return Held(bytes=found, refusal=refusal, disabled=off)  # nothing is kept of what may not be used
         snapshot = bundles.open(found.digest)
         if snapshot is None:
-            made = bundles.take(listed.folder, now_ns=now_ns, hard_links=bundled)
+            made = bundles.take(listed.folder, now_ns=now_ns, hard_links=listed.root.hard_links)
             snapshot = bundles.open(made.digest) if made.digest == found.digest else None
         declared = declared_by(snapshot, listed.manifest, folder=listed.folder) if snapshot else None
     except BundleError as error:
         return Held(broken=str(error))
+    if declared is not None:
+        declared = with_programs(with_hosts(declared, listed.hosts), listed.acting)
     # What is judged is what the catalog says, so that must be what the bytes say.
-    if declared is None or _says(declared) != _says(skill):
+    waits = first_use and declared is not None and declared.status == "pending_approval"
+    if declared is None or waits or _says(declared) != _says(skill):
         return Held(broken="it changed a moment ago; try again")
     if bundled:
         if found.signature and (seen is None or seen.tree_signature != found.signature):
@@ -75,8 +85,9 @@ def hold(listed: Listed, *, trust: TrustStore, bundles: BundleStore, now_ns: int
         return Held(bytes=found, granted=declared.permissions)
     if first_use:
         found = Bytes(digest=found.digest, signature=found.signature, first_use=True)
-        return Held(bytes=found, granted=declared.permissions)
-    return Held(bytes=found, granted=trusts.permissions.get((skill.name, found.digest), _NOTHING))
+        return Held(bytes=found, granted=given(listed, declared.permissions)[1])
+    granted = trusts.permissions.get((skill.name, found.digest), _NOTHING)
+    return Held(bytes=found, granted=granted | PermissionSet(hosts=listed.hosts))
 
 
 def _says(skill: Skill) -> tuple[object, ...]:
@@ -102,7 +113,10 @@ def _verdict(listed: Listed, skill: Skill, found: Bytes, trusts: Trusts) -> tupl
         seen is not None and seen.name != skill.name
     ):
         return CHANGED, False
-    return ("", True) if listed.root.trusted else (NOT_TRUSTED, False)
+    if not listed.root.trusted:
+        return NOT_TRUSTED, False
+    # To be used is no person's word, and what says that it waits for one has to have it.
+    return (skill.why, False) if skill.status == "pending_approval" else ("", True)
 
 
 def _seen(listed: Listed, skill: Skill, found: Bytes) -> Seen:
@@ -120,11 +134,19 @@ def declared_by(snapshot: Snapshot, manifest: str, *, folder: str) -> Skill | No
     data = snapshot.read(manifest)
     if data is None:
         return None
-    return compile_skill(data, folder=os.path.basename(folder), manifest=manifest).skill
+    names = frozenset(file.path for file in snapshot.files)
+    compiled = compile_manifest(data, folder=os.path.basename(folder), manifest=manifest, files=lambda: names)
+    return (read_with(compiled, snapshot) if compiled.probe else compiled).skill
+
+
+def bind_first(listed: Listed, skill: Skill, found: Bytes, *, trust: TrustStore, by: str) -> bool:
+    """Bind a skill to the bytes of its first use; gives whether they are trusted now."""
+    how, permissions = given(listed, skill.permissions)
+    return bind(listed, replace(skill, permissions=permissions), found, trust=trust, how=how, by=by)
 
 
 def bind(listed: Listed, skill: Skill, found: Bytes, *, trust: TrustStore, how: How, by: str) -> bool:
-    """Trust exactly these bytes of a skill; gives whether they are trusted now.
+    """Trust exactly these bytes of a skill with all it declares; gives whether they are trusted now.
 
     Args:
         skill: as the bytes themselves declare it.

@@ -12,10 +12,11 @@ from typing import Any, Final, Literal, final
 from msgspec import Struct
 
 from metier.catalog.bundle import measure
-from metier.catalog.discover import Noted, passed_over
+from metier.catalog.code_files import with_files
+from metier.catalog.discover import Noted, manifests_among, names_in, other_manifests, passed_over, place_of
 from metier.catalog.requirements import Environment, check
 from metier.dialects.frontmatter import MAX_BYTES
-from metier.dialects.skill_md import compile_skill
+from metier.dialects.manifest import compile_manifest
 from metier.errors import BundleError
 from metier.model.diagnostic import Diagnostic
 from metier.openfile import read_small, spelled
@@ -56,11 +57,17 @@ def _linted(path: str, environment: Environment) -> Linted:
     found = read_small(path, most=MAX_BYTES)
     if isinstance(found, Diagnostic):
         return _broken(path, folder_name, found)
-    compiled = compile_skill(found[0], folder=folder_name, manifest=manifest)
-    diagnostics = list(compiled.diagnostics)
+    compiled = compile_manifest(
+        found[0], folder=folder_name, manifest=manifest, files=lambda: names_in(folder or ".")
+    )
+    real = os.path.realpath(folder or ".")
+    names = names_in(real)
+    place = place_of(real, manifest, names)
+    compiled = with_files(compiled, real, alone=place != real)
+    diagnostics = [*compiled.diagnostics, *other_manifests(manifest, names)]
     digest: str | None = None
     try:
-        digest = measure(os.path.realpath(folder or "."), now_ns=time.time_ns()).digest
+        digest = measure(place, now_ns=time.time_ns()).digest
     except BundleError as error:
         diagnostics.append(Diagnostic(code="bundle_refused", severity="error", message=str(error)))
     skill = compiled.skill
@@ -113,12 +120,14 @@ def _manifests(path: str) -> Iterator[str | Noted]:
             yield _noted(folder, "unreadable", f"cannot look into this folder: {error.strerror}")
             continue
         below: list[tuple[str, int]] = []
+        names = {entry.name for entry in entries if not entry.is_dir(follow_symlinks=False)}
+        manifests = manifests_among(folder, names)
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 below.append((entry.path, depth + 1))
             elif entry.is_symlink() and entry.is_dir():
                 yield Noted(spelled(entry.path), passed_over(entry.path))
-            elif entry.name.lower() == "skill.md":
+            elif entry.name in manifests:
                 yield entry.path
         if below and depth >= MAX_DEPTH:
             yield _noted(

@@ -11,12 +11,17 @@ from typing import Any, Final, final
 from msgspec import Struct
 
 from metier.config.settings import SkillEntry
+from metier.model.program import OperatorProgram
 from metier.model.requirement import NOTHING, Installer, RequirementError, RequirementType
 from metier.model.skill import Skill
 from metier.model.text import one_line
 
 DEFAULT_CONFIG: Final = {"browser.enabled": True, "browser.evaluateEnabled": True}
 """What is true unless the configuration says otherwise."""
+_OF_OURS: Final = {
+    "ical-query": (Installer(kind="pip", target="metier[calendar]", binaries=("ical-query",)),),
+}
+"""How to get what Metier itself can bring."""
 _OS_NAMES: Final = {
     "macos": "darwin",
     "mac": "darwin",
@@ -37,11 +42,13 @@ class Environment(Struct, frozen=True, kw_only=True):
     """`linux`, `darwin` or `win32`."""
     config: Mapping[str, Any] = {}
     entries: Mapping[str, SkillEntry] = {}
+    programs: Mapping[str, OperatorProgram] = {}
+    """Names that stand for the file the operator says, and not for what the path has."""
     found: dict[str, bool] = {}
     """Binaries already looked for."""
 
     def has_binary(self, name: str) -> bool:
-        """Whether a program of this name is on the path."""
+        """Whether there is a program of this name: the operator's own, or one on the path."""
         known = self.found.get(name)
         if known is None:
             known = self.found[name] = self._look_for(name)
@@ -50,6 +57,8 @@ class Environment(Struct, frozen=True, kw_only=True):
     def _look_for(self, name: str) -> bool:
         if not name or "/" in name or "\\" in name or "\0" in name:
             return False  # a path is not a name; nothing outside the path counts
+        if (program := self.programs.get(name)) is not None:
+            return os.path.isfile(program.file) and os.access(program.file, os.X_OK)
         windows = self.platform == "win32"
         endings = [""]
         if windows:
@@ -85,7 +94,8 @@ def check(skill: Skill, environment: Environment) -> tuple[RequirementError, ...
             miss("configuration", path)
     for name in needs.binaries:
         if not environment.has_binary(name):
-            miss("binary", name, _ways_to_get(skill.installers, {name}))
+            ours = () if name in environment.programs else _OF_OURS.get(name, ())
+            miss("binary", name, _ways_to_get(skill.installers, {name}) or ours)
     if needs.any_binaries and not any(map(environment.has_binary, needs.any_binaries)):
         ways = _ways_to_get(skill.installers, set(needs.any_binaries))
         miss("binary (any of)", ", ".join(needs.any_binaries), ways)

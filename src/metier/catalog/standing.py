@@ -1,7 +1,8 @@
 """Is a skill trusted as it lies there now?
 
 Bundled skills are trusted by the release. In a root the operator vouches for, a skill is bound to its bytes when it is
-first used; elsewhere it waits until it is trusted by name. Once bound, other bytes hold it back until it is trusted again.
+first used, unless its own file says that it waits for a person; elsewhere it waits until it is trusted by name. Once bound,
+other bytes hold it back until it is trusted again.
 A name that was disabled stays so, whatever is trusted under it, and bytes that were, whatever name they have.
 """
 
@@ -62,7 +63,7 @@ def standing(
             from metier.catalog.bundle import measure  # hashing is needed only where something moved
 
             try:
-                digest = measure(folder, now_ns=time.time_ns(), hard_links=root.kind == "bundled").digest
+                digest = measure(folder, now_ns=time.time_ns(), hard_links=root.hard_links).digest
             except BundleError as error:
                 return Standing("broken", str(error))
     if (other := trusts.disabled_bytes.get(digest)) is not None:

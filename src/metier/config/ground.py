@@ -6,6 +6,7 @@ from typing import Final
 
 from metier.config.settings import Settings
 from metier.model.ground import Ground
+from metier.model.interpreters import is_interpreter
 
 POLICY: Final = "policy.toml"
 
@@ -25,6 +26,7 @@ def ground_of(settings: Settings, environ: Mapping[str, str] | None = None) -> G
     secret_files = (*_secret_files(settings.secrets), *(settings.files if keyed else ()))
     workspace = os.path.join(settings.home, "workspace")
     roots = tuple(root.path for root in settings.roots if root.trusted and root.kind != "bundled")
+    programs = settings.binaries.programs
     places = (settings.home, workspace, *roots, *decides_by, *secret_files)
     return Ground(
         state=settings.home,
@@ -34,9 +36,20 @@ def ground_of(settings: Settings, environ: Mapping[str, str] | None = None) -> G
         trusted_roots=roots,
         decides_by=decides_by,
         secret_files=secret_files,
-        links={place: real for place in places if (real := os.path.realpath(place)) != place},
-        interpreters=settings.binaries.interpreters,
+        links={place: other for place in places if (other := _otherwise(place, settings)) != place},
+        # Who says which file a name stands for has named it, also where the name is that of a shell.
+        interpreters=settings.binaries.interpreters | frozenset(filter(is_interpreter, programs)),
+        programs=programs,
     )
+
+
+def _otherwise(place: str, settings: Settings) -> str:
+    """The real path of a place, or how the operator writes one in the state folder; the place itself where there is no other."""
+    real = os.path.realpath(place)
+    inside = place == settings.home or place.startswith(settings.home + "/")
+    if real == place and inside and settings.home_written:
+        return settings.home_written + place.removeprefix(settings.home)
+    return real
 
 
 def _secret_files(secrets: Mapping[str, str]) -> tuple[str, ...]:

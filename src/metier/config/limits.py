@@ -29,6 +29,7 @@ class WrittenBudgets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     skill: WrittenWindow = WrittenWindow()
     cheap: WrittenWindow = WrittenWindow()
     expensive: WrittenWindow = WrittenWindow()
+    memory: WrittenWindow = WrittenWindow()
 
 
 @final
@@ -47,6 +48,7 @@ class RestrictedBudgets(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     skill: RestrictedWindow | None = None
     cheap: RestrictedWindow | None = None
     expensive: RestrictedWindow | None = None
+    memory: RestrictedWindow | None = None
 
 
 @final
@@ -69,6 +71,7 @@ def budgets(own: WrittenBudgets, theirs: RestrictedBudgets) -> BudgetSettings:
         skill=_window(usual.skill, own.skill, theirs.skill),
         cheap=_window(usual.cheap, own.cheap, theirs.cheap),
         expensive=_window(usual.expensive, own.expensive, theirs.expensive),
+        memory=_window(usual.memory, own.memory, theirs.memory),
     )
 
 

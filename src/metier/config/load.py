@@ -12,13 +12,16 @@ from typing import Any, Final, Literal, TypeVar, cast, final
 from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
 
+import metier.config.agents as brain
+import metier.config.gateway as gateways
 import metier.config.openclaw as openclaw
+import metier.config.programs as programs
 import metier.config.roots as places
+import metier.config.xbot as xbots
 from metier.config.limits import (
     RestrictedApprovals,
     RestrictedBudgets,
     WrittenBudgets,
-    WrittenWindow,
     approvals,
     budgets,
 )
@@ -29,7 +32,6 @@ from metier.config.settings import (
     PromptSettings,
     PythonSettings,
     Settings,
-    SkillEntry,
     SkillSettings,
     TelemetrySettings,
 )
@@ -50,6 +52,11 @@ class _File(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     binaries: BinarySettings = BinarySettings()
     approvals: ApprovalSettings = ApprovalSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
+    gateway: gateways.GatewaySettings = gateways.GatewaySettings()
+    operator: gateways.WrittenOperator = gateways.WrittenOperator()
+    xbot: xbots.XbotSettings = xbots.XbotSettings()
+    agents: brain.AgentSettings = brain.AgentSettings()
+    memory: brain.MemorySettings = brain.MemorySettings()
     config: dict[str, Any] = {}
     """What `requires.config` of a skill is looked up in."""
     secrets: dict[str, str] = {}
@@ -92,7 +99,8 @@ def load(
     """
     environ = os.environ if environ is None else environ
     user = environ.get("HOME") or _home_of_user()
-    home = state_folder(environ, home)
+    written = _state_folder(environ, home)
+    home = os.path.realpath(written)
     try:
         project = os.path.abspath(project or os.getcwd())
     except FileNotFoundError:
@@ -101,15 +109,20 @@ def load(
         os.path.abspath(config) if config else os.path.join(home, "metier.toml"),
         os.path.join(project, "metier.toml"),
         os.path.join(user, ".openclaw", "openclaw.json"),
+        os.path.join(project, xbots.FILE),
     )
     own = _operators_file(files[0], required=config is not None)
     theirs = _projects_file(files[1], own_path=files[0])
     foreign = openclaw.read(files[2])
+    packages, xbot_warnings = xbots.read(files[3])
+    gateway, gateway_warnings = gateways.gateway(own.gateway, environ)
+    operator, operator_warnings = gateways.operator(own.operator, environ)
     found, passed_over = places.roots(
         user=user, home=home, project=project, own=own.skills.roots, theirs=theirs.skills.roots, named=roots
     )
     return Settings(
         home=home,
+        home_written=written,
         project=project,
         roots=found,
         skills=SkillSettings(
@@ -123,12 +136,17 @@ def load(
         audit=own.audit,
         python=own.python,
         budgets=budgets(own.budgets, theirs.budgets),
-        binaries=own.binaries,
+        binaries=programs.with_own(own.binaries, environ),
         approvals=approvals(own.approvals, theirs.approvals),
         telemetry=own.telemetry,
+        gateway=gateway,
+        operator=operator,
+        xbot=xbots.both(own.xbot, packages),
+        agents=brain.checked(own.agents, files[0]),
+        memory=own.memory,
         config={**foreign.truths, **own.config},
         secrets=own.secrets,
-        warnings=(*passed_over, *foreign.warnings),
+        warnings=(*passed_over, *foreign.warnings, *gateway_warnings, *operator_warnings, *xbot_warnings),
         files=files,
         held_roots={os.path.realpath(os.path.join(user, ".openclaw/skills")): foreign.unreadable}
         if foreign.unreadable
@@ -138,6 +156,11 @@ def load(
 
 def state_folder(environ: Mapping[str, str], home: str | None = None) -> str:
     """Where the state lies, whatever the configuration says; `home` as for `load`."""
+    # As it lies on the disk: sandboxes follow no link on the way to what they are given.
+    return os.path.realpath(_state_folder(environ, home))
+
+
+def _state_folder(environ: Mapping[str, str], home: str | None) -> str:
     user = environ.get("HOME") or _home_of_user()
     return os.path.abspath(home or environ.get("METIER_HOME") or os.path.join(user, ".metier"))
 
@@ -180,7 +203,10 @@ def _operators_file(path: str, *, required: bool) -> _File:
     roots = _absolute(file.skills.roots, path, "root")
     packages = _absolute(file.python.packages, path, "folder of packages")
     return replace(
-        file, skills=replace(file.skills, roots=roots), python=replace(file.python, packages=packages)
+        file,
+        skills=replace(file.skills, roots=roots),
+        python=replace(file.python, packages=packages),
+        binaries=programs.read_programs(file.binaries, path),
     )
 
 
@@ -247,22 +273,32 @@ def _convert(tree: dict[str, Any], kind: type[_T], path: str) -> _T:
                 "; a project's file may only restrict: [skills] roots, allow, enabled, disabled, allowlist; "
                 "[budgets.*] calls; [approvals]"
             )
-        raise ConfigError(f"{path}: {_explain(str(error))}", remedy=remedy) from None
+        raise ConfigError(f"{path}: {_explain(str(error), kind)}", remedy=remedy) from None
 
 
-_TABLES: Final = (
-    *(SkillSettings, PromptSettings, AuditSettings, PythonSettings, SkillEntry),
-    *(WrittenBudgets, WrittenWindow, BinarySettings, ApprovalSettings, TelemetrySettings),
-)
-
-
-def _explain(problem: str) -> str:
-    """msgspec's message in our words, with the nearest known key where one was misspelled."""
+def _explain(problem: str, kind: type[Struct]) -> str:
+    """msgspec's message in our words, with the nearest key that this file may have where one was misspelled."""
     if "unknown field" not in problem:
         return problem.replace("`$.", "`").replace(" - at ", " at ")
     import difflib
 
+    from msgspec.inspect import type_info
+
     wrong = problem.split("`")[1]
-    known = {name for part in (*_TABLES, _File) for name in part.__struct_encode_fields__}
-    near = difflib.get_close_matches(wrong, sorted(known), n=1)
+    near = difflib.get_close_matches(wrong, sorted(_keys(type_info(kind))), n=1)
     return f"unknown key {wrong!r}" + (f" (did you mean {near[0]!r}?)" if near else "")
+
+
+def _keys(written: object) -> set[str]:
+    """Every key that may stand in what is written as this type, at any depth."""
+    from msgspec import inspect
+
+    match written:
+        case inspect.StructType(fields=fields):
+            return {field.encode_name for field in fields}.union(*(_keys(field.type) for field in fields))
+        case inspect.DictType(value_type=inner) | inspect.ListType(item_type=inner):
+            return _keys(inner)
+        case inspect.UnionType(types=several):
+            return set[str]().union(*map(_keys, several))
+        case _:
+            return set()

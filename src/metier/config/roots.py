@@ -5,6 +5,8 @@ from typing import Final
 
 from metier.config.settings import Root, RootKind
 
+BUNDLED: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "bundled")
+"""What ships."""
 USER_ROOTS: Final = (
     ".agents/skills",
     ".omniagent/skills",
@@ -42,11 +44,12 @@ def roots(
     """
     places: list[tuple[str, RootKind, bool]] = [(path, "extra", True) for path in named]
     places.append((os.path.join(home, "skills"), "user", True))
+    own_places = {os.path.realpath(path) for path in (*named, *own, os.path.join(home, "skills"))}
     places.extend((os.path.join(user, path), "user", True) for path in USER_ROOTS)
     places.extend((os.path.join(project, path), "project", False) for path in PROJECT_ROOTS)
     places.extend((path, "extra", True) for path in own)
     places.extend((os.path.join(project, path), "extra", False) for path in theirs)
-    places.append((os.path.join(os.path.dirname(os.path.dirname(__file__)), "bundled"), "bundled", True))
+    places.append((BUNDLED, "bundled", True))
     inside = os.path.realpath(project).rstrip(os.sep) + os.sep
     found: dict[str, Root] = {}
     warnings: list[str] = []
@@ -63,7 +66,7 @@ def roots(
         elif not trusted and not real.startswith(inside):
             problem = f"{path} leads out of the project to {real}"
         if not problem:
-            found.setdefault(real, Root(path=real, kind=kind, trusted=trusted))
+            found.setdefault(real, Root(path=real, kind=kind, trusted=trusted, own=real in own_places))
         elif os.path.lexists(path):
             warnings.append(f"{problem}, so no skills are looked for there")
     return tuple(found.values()), warnings

@@ -5,7 +5,12 @@ from typing import Annotated, Any, Literal, TypeAlias, final
 
 from msgspec import Meta, Struct
 
-RootKind: TypeAlias = Literal["user", "project", "extra", "bundled"]
+from metier.config.agents import AgentSettings, MemorySettings
+from metier.config.gateway import GatewaySettings, OperatorSettings
+from metier.config.xbot import XbotSettings
+from metier.model.program import OperatorProgram
+
+RootKind: TypeAlias = Literal["user", "project", "extra", "installed", "bundled"]
 
 
 @final
@@ -16,6 +21,13 @@ class Root(Struct, frozen=True, kw_only=True):
     kind: RootKind
     trusted: bool
     """Whether the operator vouches for the place itself: its skills are bound to their bytes at first use."""
+    own: bool = False
+    """Whether nobody but him puts files there: Metier's own, or one that he named. Other programs fill `~/.claude/skills`."""
+
+    @property
+    def hard_links(self) -> bool:
+        """Installers give the files of a distribution several names; its RECORD vouches for them."""
+        return self.kind in ("installed", "bundled")
 
 
 @final
@@ -28,6 +40,8 @@ class SkillEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     env: frozenset[str] = frozenset()
     """Names of the variables that are configured."""
     config: dict[str, Any] = {}
+    hosts: frozenset[str] = frozenset()
+    """What a skill may reach that asks for the network without naming a host."""
 
 
 @final
@@ -90,6 +104,8 @@ class BudgetSettings(Struct, frozen=True, kw_only=True):
     cheap: Window = Window(calls=6_000, seconds=3_600)
     """Calls of tools of this cost, by one principal. What is free has no limit of its own."""
     expensive: Window = Window(calls=600, seconds=3_600)
+    memory: Window = Window(calls=60, seconds=60)
+    """Searches of memory, for whoever stands behind them."""
 
 
 @final
@@ -100,6 +116,8 @@ class BinarySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         frozenset()
     )
     """Shells, interpreters and the like, each by its exact name. All others are refused, whoever granted them."""
+    programs: dict[Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}\Z")], OperatorProgram] = {}
+    """Which file a name stands for, whatever the path has, and what that program is given."""
 
 
 @final
@@ -129,18 +147,25 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Everything configured, after all files were read and combined."""
 
     home: str
-    """Where Metier keeps its state."""
+    """Where Metier keeps its state: the real path."""
     project: str
     roots: tuple[Root, ...]
     """In order of precedence: the first root that has a name wins it."""
     skills: SkillSettings
     prompt: PromptSettings
     audit: AuditSettings
+    home_written: str = ""
+    """The same as the operator writes it, where a link leads there."""
     python: PythonSettings = PythonSettings()
     budgets: BudgetSettings = BudgetSettings()
     binaries: BinarySettings = BinarySettings()
     approvals: ApprovalSettings = ApprovalSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
+    gateway: GatewaySettings = GatewaySettings()
+    operator: OperatorSettings = OperatorSettings()
+    xbot: XbotSettings = XbotSettings()
+    agents: AgentSettings = AgentSettings()
+    memory: MemorySettings = MemorySettings()
     config: dict[str, Any] = {}
     secrets: dict[str, str] = {}
     """`[secrets]`: where each secret lies, by its name. References only, never a value."""

@@ -9,7 +9,8 @@ from typing import Final, Literal, TypeAlias, final
 
 from msgspec import Struct
 
-from metier.catalog.catalog import Catalog, Listed
+from metier.catalog.catalog import Catalog
+from metier.catalog.listed import Listed
 from metier.config.settings import Settings
 from metier.model.skill import Skill
 

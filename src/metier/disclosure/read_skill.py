@@ -3,7 +3,7 @@
 from typing import Final
 
 from metier.catalog.bundle import Snapshot
-from metier.dialects import frontmatter
+from metier.dialects.manifest import instructions
 from metier.disclosure.content import PATH_LIMIT, skill_content, skill_file
 from metier.model.entry import Operation
 from metier.model.outcome import Completed, Failed
@@ -71,5 +71,5 @@ def read_skill(call_id: str, skill: Skill, snapshot: Snapshot, path: str | None)
             )
         return Completed(call_id=call_id, value=skill_file(skill, wanted, text))
     resources = [file.path for file in snapshot.files if file.path != skill.manifest]
-    body = frontmatter.body(data)
+    body = instructions(data, skill.manifest)
     return Completed(call_id=call_id, value=skill_content(skill, body, resources, base_dir=base_dir(skill)))

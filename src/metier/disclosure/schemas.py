@@ -2,38 +2,22 @@
 
 Only tools for models appear. An outward name is made from the internal one alone, so it is the same in every
 process; the way back is a table and never a guess. Two tools that would share an outward name, or differ in
-case only, are a problem for the second: it is not shown, and `Names.problems` says so.
+case only, are never shown both; the catalog says of whose skill that is a fault.
 """
 
-import re
 from collections.abc import Iterable
-from typing import Final, Literal, TypeAlias, assert_never, final, get_args
+from typing import Literal, TypeAlias, assert_never, final, get_args
 
 from msgspec import Struct, to_builtins
 
+from metier.catalog.function_names import outward_of
+from metier.dialects.about import LONGEST_DESCRIPTION
 from metier.model.confirmation_flag import parameters_of
-from metier.model.diagnostic import Diagnostic
-from metier.model.digest import Json, digest_bytes
+from metier.model.digest import Json
 from metier.model.skill import Tool
-from metier.model.text import one_line, visible
+from metier.model.text import visible
 
 Shape: TypeAlias = Literal["openai", "openai_responses", "anthropic", "mcp"]
-
-DESCRIPTION_LIMIT: Final = 1_024
-OUTWARD_LIMIT: Final = 64
-
-_OUTWARD: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_OTHER: Final = re.compile(r"[^a-zA-Z0-9_-]")
-_HASH: Final = 8
-
-
-def outward(name: str) -> str:
-    """The name a provider is told: `.` and `/` become `__`; what does not fit ends in a hash of the whole name."""
-    plain = name.replace(".", "__").replace("/", "__")
-    if _OUTWARD.fullmatch(plain):
-        return plain
-    hashed = digest_bytes(name.encode("utf-8", "surrogatepass")).removeprefix("sha256:")[:_HASH]
-    return f"{_OTHER.sub('_', plain)[: OUTWARD_LIMIT - _HASH - 1]}_{hashed}"
 
 
 @final
@@ -42,37 +26,20 @@ class Names(Struct, frozen=True, kw_only=True):
 
     outward: dict[str, str]
     internal: dict[str, str]
-    problems: tuple[Diagnostic, ...] = ()
 
     @classmethod
     def of(cls, tools: Iterable[Tool]) -> "Names":
         """The table for `tools` in their order; the first to take a name keeps it."""
         outwards: dict[str, str] = {}
         internal: dict[str, str] = {}
-        folded: dict[str, str] = {}
-        problems: list[Diagnostic] = []
+        folded: set[str] = set()
         for tool in tools:
-            if tool.audience != "model":
-                continue
-            name = outward(tool.name)
-            holder = folded.setdefault(name.lower(), tool.name)
-            if name in internal or holder != tool.name:
-                problems.append(_taken(tool.name, name, holder))
-            else:
+            name = outward_of(tool)
+            if tool.audience == "model" and name.lower() not in folded:
+                folded.add(name.lower())
                 outwards[tool.name] = name
                 internal[name] = tool.name
-        return cls(outward=outwards, internal=internal, problems=tuple(problems))
-
-
-def _taken(tool: str, name: str, holder: str) -> Diagnostic:
-    return Diagnostic(
-        code="tool_name_taken",
-        severity="error",
-        message=(
-            f"tool {one_line(tool, 200)!r} is not shown to models: its outward name {name!r} is taken by"
-            f" {one_line(holder, 200)!r}. Rename one of them"
-        ),
-    )
+        return cls(outward=outwards, internal=internal)
 
 
 def shaped(tools: Iterable[Tool], shape: Shape) -> list[dict[str, Json]]:
@@ -127,7 +94,8 @@ def _one(tool: Tool, name: str, shape: Shape) -> dict[str, Json]:
 
 def _description(text: str) -> str:
     text = visible(text)
-    return text if len(text) <= DESCRIPTION_LIMIT else text[: DESCRIPTION_LIMIT - 1].rstrip() + "…"
+    # Who writes more is told so where the skill is read.
+    return text if len(text) <= LONGEST_DESCRIPTION else text[: LONGEST_DESCRIPTION - 1].rstrip() + "…"
 
 
 def _schema(parameters: dict[str, Json]) -> dict[str, Json]:

@@ -11,8 +11,10 @@ from typing import Final, Literal, TypeAlias, assert_never, cast, final
 from msgspec import Struct, json
 
 from metier.disclosure.schemas import Shape
+from metier.model.answer import told
 from metier.model.digest import Json
 from metier.model.outcome import Completed, Failed, Outcome, Pending, Refused
+from metier.model.skill import Answer
 from metier.model.text import one_line
 
 Loads: TypeAlias = Callable[[str], Json]
@@ -55,15 +57,21 @@ def parse(tool_calls: object, *, loads: Loads) -> list[Asked]:
     return [call for call in found if call is not None]
 
 
-def results(asked: Sequence[Asked], outcomes: Sequence[Outcome]) -> list[dict[str, Json]]:
+def results(
+    asked: Sequence[Asked], outcomes: Sequence[Outcome], answers: Sequence[Answer] | None = None
+) -> list[dict[str, Json]]:
     """The messages that answer `asked`, one outcome for each call, in order.
+
+    Args:
+        answers: the shape in which the tool of each call answers; any value as it is when absent.
 
     Anthropic wants all results in one user message; the others take one message for each.
     """
     messages: list[dict[str, Json]] = []
     blocks: list[Json] = []
-    for call, outcome in zip(asked, outcomes, strict=True):
-        text, failed = content(outcome), not isinstance(outcome, Completed)
+    shapes: Sequence[Answer] = ("value",) * len(asked) if answers is None else answers
+    for call, outcome, answer in zip(asked, outcomes, shapes, strict=True):
+        text, failed = content(outcome, answer), not isinstance(outcome, Completed)
         match call.shape:
             case "openai":
                 messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
@@ -84,8 +92,11 @@ def results(asked: Sequence[Asked], outcomes: Sequence[Outcome]) -> list[dict[st
     return messages
 
 
-def content(outcome: Outcome) -> str:
-    """How a call ended, as text for a model: the value, or a JSON object with `error` and `message`."""
+def content(outcome: Outcome, answer: Answer = "value") -> str:
+    """How a call ended, as text for a model: the value, or a JSON object with `error` and `message`; or what the tool's
+    dialect promises."""
+    if answer != "value":
+        return _json(told(outcome, answer))
     match outcome:
         case Completed(value=str(text)):
             return _sendable(text)

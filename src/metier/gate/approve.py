@@ -7,9 +7,10 @@ from typing import final
 
 from msgspec import Struct
 
-from metier.gate.around import program_files
+from metier.gate.around import hidden_interpreter, program_files
 from metier.gate.confirmation import unconfirmed
 from metier.gate.granted import answers
+from metier.gate.replaced import agreed_to
 from metier.gate.situation import Situation
 from metier.model.call import ApprovedCall, AuthorizedCall
 from metier.model.outcome import Refused
@@ -34,17 +35,30 @@ def approve(authorized: AuthorizedCall, situation: Situation) -> ApprovedCall | 
     if authorized.verdict.decision not in (Decision.ALLOW, Decision.ASK):
         return Refused(call_id=call.id, code="forbidden", reasons=authorized.verdict.reasons)
     if authorized.verdict.decision is Decision.ALLOW and call.approval is None:
-        return ApprovedCall(authorized=authorized, evidence="policy")
+        return ApprovedCall(authorized=authorized, evidence="policy", agent=situation.agent.digest)
     if situation.cwd_problem:
         return Refused(call_id=call.id, code="not_runnable", reasons=(situation.cwd_problem,))
     if call.approval is not None:
-        return ApprovedCall(authorized=authorized, evidence=call.approval, approved_by=situation.decided_by)
+        return ApprovedCall(
+            authorized=authorized,
+            evidence=call.approval,
+            approved_by=situation.decided_by,
+            replaces=agreed_to(situation.around),
+            agent=situation.agent.digest,
+        )
     for grant in situation.grants:
         if grant.tool != valid.tool.name:
             continue
-        files = program_files(valid, situation.programs)
-        if not answers(grant, authorized, cwd=situation.cwd, now=situation.now.wall, programs=files):
-            return ApprovedCall(authorized=authorized, evidence=grant.id, approved_by=grant.given_by)
+        files = program_files(valid, situation.programs, situation.ground, situation.agent)
+        runs = hidden_interpreter(valid, situation.programs, situation.ground)
+        now = situation.now.wall
+        if not answers(grant, authorized, cwd=situation.cwd, now=now, programs=files, interpreter=runs):
+            return ApprovedCall(
+                authorized=authorized,
+                evidence=grant.id,
+                approved_by=grant.given_by,
+                agent=situation.agent.digest,
+            )
     if call.fleeting:
         return Refused(
             call_id=call.id,

@@ -135,7 +135,15 @@ def permissions(valid: ValidCall, situation: Situation) -> Verdict:
         return _COVERED
     if beyond := valid.permissions.beyond(situation.granted):
         parts = (f"{name} {one_line(', '.join(names), 120)}" for name, names in beyond.plain().items())
-        return Verdict.deny(f"not granted: {'; '.join(parts)}")
+        # A first use grants little, so this is what somebody meets who has done nothing wrong. What is not declared no trust grants.
+        asks = valid.skill is not None and valid.skill.permissions.covers(beyond)
+        name = one_line(valid.skill.name, 80) if valid.skill is not None else ""
+        by = (
+            f"; who runs `metier skills trust {name}` is shown what it asks for, and grants it"
+            if asks
+            else ""
+        )
+        return Verdict.deny(f"not granted: {'; '.join(parts)}{by}")
     return _COVERED
 
 

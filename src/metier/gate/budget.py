@@ -28,6 +28,9 @@ def scopes(valid: ValidCall, settings: BudgetSettings) -> tuple[Scope, ...]:
         counted.append(_scope("cheap", principal, settings.cheap))
     elif tool.cost == "expensive":
         counted.append(_scope("expensive", principal, settings.expensive))
+    elif "memory.search" in tool.permissions.operations:
+        # By skills, which all search for somebody: whoever that is has a window of his own.
+        counted.append(_scope("memory", valid.call.principal.on_behalf_of or principal, settings.memory))
     return tuple(counted)
 
 

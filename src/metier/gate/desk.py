@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from anyio import to_thread
 
 from metier.gate.approve import Asked
-from metier.gate.around import around
+from metier.gate.around import around, hidden_interpreter, named_programs
 from metier.gate.confirmation import question
 from metier.gate.fingerprint import fingerprint
+from metier.gate.replaced import replaced_line
 from metier.gate.shown import shown
 from metier.gate.situation import Situation
 from metier.model.call import AuthorizedCall
@@ -37,8 +38,9 @@ async def ask(
                 confirmations.ask, conversation=conversation, act=act, turn=turn, now=situation.now.wall
             )
         return await recorder.refused(valid.call, answer, valid=valid, authorized=authorized, also=also)
+    agent = situation.agent
     found = await to_thread.run_sync(
-        around, valid, situation.programs, situation.environ, abandon_on_cancel=True
+        around, valid, situation.programs, situation.environ, situation.ground, agent, abandon_on_cancel=True
     )
     if isinstance(found, str):
         return await _unaskable(found, authorized, recorder)
@@ -46,6 +48,12 @@ async def ask(
         authorized,
         cwd=answer.cwd,
         programs=str(found["programs"]),
+        interpreter=hidden_interpreter(valid, situation.programs, situation.ground),
+        stands_for=(
+            *(f"{name} is {each.in_words}" for name, each in named_programs(valid, situation.ground).items()),
+            *((agent.line,) if agent.line else ()),
+        ),
+        replaces=replaced_line(valid, found["replaces"]),
         behind=situation.standing.behind,
         four_eyes=situation.approvals.four_eyes,
         project=situation.project,

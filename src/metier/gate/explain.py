@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias, final
 from msgspec import Struct
 
 from metier.gate.approve import Asked, approve
-from metier.gate.around import program_files
+from metier.gate.around import hidden_interpreter, program_files
 from metier.gate.authorize import authorize, verdicts
 from metier.gate.granted import answers
 from metier.gate.situation import Situation
@@ -93,7 +93,8 @@ def explain(valid: ValidCall, situation: Situation) -> Explained:
                         authorized,
                         cwd=situation.cwd,
                         now=situation.now.wall,
-                        programs=program_files(valid, situation.programs),
+                        programs=program_files(valid, situation.programs, situation.ground, situation.agent),
+                        interpreter=hidden_interpreter(valid, situation.programs, situation.ground),
                     ),
                 )
             )

@@ -3,7 +3,9 @@
 - write what Metier decides by: its state (record, trust, keys, approvals) but for the workspace, its configuration and
   policy, the bytes of the skill itself, the folders whose skills are trusted at first use;
 - read its secrets: its state but for the workspace, and every file that holds a secret;
-- use a shell, an interpreter or a program made to start others, unless the operator named it.
+- reach what of the workspace is no skill's: code, and for writing who the agent is;
+- use a shell, an interpreter or a program made to start others, unless the operator named it;
+- have an agent of the workspace run, but for the skill that ships with Metier for that: an agent may do what its skill may not.
 
 It judges by names alone, those that were declared and those the disk has for our own places, so it can be asked before
 anything is touched. A folder that holds what is protected is as good as the thing itself. Where a declared path really
@@ -13,14 +15,16 @@ leads is looked at once more when it runs.
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from metier.gate.interpreters import is_interpreter
 from metier.gate.situation import NO_PERMISSIONS, Situation
 from metier.model.call import ValidCall
 from metier.model.entry import Command
 from metier.model.ground import Ground
+from metier.model.interpreters import is_interpreter
 from metier.model.permission import BASE_DIR, WORKSPACE
+from metier.model.reserved_operations import reserved
 from metier.model.text import one_line
 from metier.model.verdict import Verdict
+from metier.model.workspace import why_kept
 
 CONFIGURATION: Final = "metier.toml"
 OWN_RUN: Final = "operator.run"
@@ -30,13 +34,14 @@ _UNTOUCHED: Final = Verdict.abstain("touches nothing that no call may touch")
 
 def floor(valid: ValidCall, situation: Situation) -> Verdict:
     """Whether the call could do what none may."""
-    ground, needs = situation.ground, valid.permissions
+    ground, needs, skill = situation.ground, valid.permissions, valid.skill
     if needs == NO_PERMISSIONS and not isinstance(valid.tool.entry, Command):
         return _UNTOUCHED
     reasons = (
         *(why for path in sorted(needs.writes) if (why := _why_unwritable(path, ground))),
         *(why for path in sorted(needs.reads) if (why := _why_unreadable(path, ground))),
         *_programs(valid, ground),
+        *reserved(needs.operations, skill.name if skill is not None and skill.source == "bundled" else ""),
     )
     if not reasons:
         return _UNTOUCHED
@@ -53,8 +58,9 @@ def _why_unwritable(path: str, ground: Ground) -> str:
         return f"{shown!r} cannot be written: a skill never changes the bytes it is trusted for"
     if CONFIGURATION in path.casefold().split("/"):
         return f"{shown!r} cannot be written: Metier decides by it"
-    if head == WORKSPACE or _in_workspace(path, ground):
-        return ""
+    if (inside := _inside(path, ground)) is not None:
+        why = why_kept(inside, writes=True)
+        return f"{shown!r} cannot be written: {why}" if why else ""
     for places, why in (
         ((ground.state,), "Metier's own state lies there"),
         (ground.decides_by, "Metier decides by what lies there"),
@@ -67,8 +73,11 @@ def _why_unwritable(path: str, ground: Ground) -> str:
 
 
 def _why_unreadable(path: str, ground: Ground) -> str:
-    if path.partition("/")[0] in (BASE_DIR, WORKSPACE) or _in_workspace(path, ground):
+    if path.partition("/")[0] == BASE_DIR:
         return ""
+    if (inside := _inside(path, ground)) is not None:
+        why = why_kept(inside, writes=False)
+        return f"{one_line(path, 200)!r} cannot be read: {why}" if why else ""
     for places, why in (
         ((ground.state,), "Metier's own state lies there"),
         (ground.secret_files, "a secret lies there"),
@@ -98,8 +107,13 @@ def _typed_in(valid: ValidCall) -> bool:
     return human and tool.name == OWN_RUN and tool.audience == "operator"
 
 
-def _in_workspace(path: str, ground: Ground) -> bool:
-    return any(_below(path, place) for place in _spelled((ground.workspace,), ground))
+def _inside(path: str, ground: Ground) -> str | None:
+    """The way from the workspace on; None for what lies elsewhere."""
+    head, _, rest = path.partition("/")
+    if head == WORKSPACE:
+        return rest
+    places = _spelled((ground.workspace,), ground)
+    return next((path[len(place) :] for place in places if _below(path, place)), None)
 
 
 def _meets(path: str, places: Iterable[str], ground: Ground) -> bool:

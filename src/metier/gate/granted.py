@@ -9,21 +9,29 @@ from typing import Final
 from msgspec import convert
 
 from metier.gate.fingerprint import definition_digest
+from metier.gate.replaced import may_replace
 from metier.model.approval import StandingGrant
 from metier.model.call import AuthorizedCall
 from metier.model.permission import PermissionSet
 from metier.model.verdict import Decision
 from metier.record.approval_clock import Moment, moment
-from metier.record.standing import arguments_digest, expired
+from metier.record.standing import arguments_digest, expired, only_as_asked
 
 _RISKS: Final = ("low", "medium", "high")
 
 
 def answers(
-    grant: StandingGrant, authorized: AuthorizedCall, *, cwd: str, now: float | Moment, programs: str = ""
+    grant: StandingGrant,
+    authorized: AuthorizedCall,
+    *,
+    cwd: str,
+    now: float | Moment,
+    programs: str = "",
+    interpreter: str = "",
 ) -> str:
     """Why `grant` does not answer for this call; empty when it does. `cwd` is the text of the folder's identity, `programs` the
-    digest of the files its programs are."""
+    digest of the files its programs are, `interpreter` one of them that is one by another
+    name."""
     valid = authorized.valid
     call, tool = valid.call, valid.tool
     if authorized.verdict.decision is not Decision.ASK:
@@ -40,10 +48,14 @@ def answers(
         return "it is used up"
     if tool.approval == "always" and not grant.names_tool:
         return "the tool asks every time, and the grant was not given in spite of that"
+    if may_replace(valid):
+        return "what may replace a file is asked each time, with the file that is lost"
     if tool.risk not in _RISKS[: _RISKS.index(grant.risk) + 1]:
         return f"it answers for {grant.risk} risk at most"
     if grant.programs != programs:
-        return "a program it uses is no longer the one it was given for"
+        return "a program it uses, or an agent it starts, is no longer the one it was given for"
+    if not grant.arguments and (why := only_as_asked(valid.permissions.binaries, interpreter)):
+        return why
     return _of_another_act(grant, authorized, cwd)
 
 

@@ -7,7 +7,8 @@
 | `supervised_auto` | what asks for no more | low risk |
 | `bounded_auto`, `adaptive_auto` | everything | low and medium risk |
 
-What says of itself that it always asks is asked at every level. Humans are bound by their roles instead.
+What says of itself that it always asks is asked at every level. An operation of Metier's that the code of a skill asks for is
+part of the skill's call, and was judged with it. Humans are bound by their roles instead.
 """
 
 from functools import cache
@@ -15,12 +16,14 @@ from typing import Final
 
 from metier.gate.situation import Situation
 from metier.model.call import ValidCall
+from metier.model.entry import Operation
 from metier.model.skill import Tool
 from metier.model.trust_level import TrustLevel, reaches
 from metier.model.verdict import Verdict
 
 _HUMAN: Final = Verdict.abstain("humans are bound by their roles, not by the trust level")
 _NO_ACT: Final = Verdict.abstain("reading a trusted skill is no act")
+_PART: Final = Verdict.allow("it is part of a call that was judged, and granted to its skill by name")
 
 
 def ladder(valid: ValidCall, situation: Situation) -> Verdict:
@@ -30,6 +33,8 @@ def ladder(valid: ValidCall, situation: Situation) -> Verdict:
     tool = valid.tool
     if is_disclosure(tool):
         return _NO_ACT
+    if _is_part(valid):
+        return _PART
     level = situation.level
     if not _offered(tool, level):
         return Verdict.deny(
@@ -42,6 +47,19 @@ def ladder(valid: ValidCall, situation: Situation) -> Verdict:
     if tool.risk == "low" or (tool.risk == "medium" and level != "supervised_auto"):
         return _by_itself(tool.risk, level)
     return Verdict.ask(f"{tool.risk} risk is asked at trust level {level!r}")
+
+
+def _is_part(valid: ValidCall) -> bool:
+    """Whether the code of a skill asks, in a call that was judged, for an operation that was granted to the skill by name: as
+    with a program or a host, who let the skill run knew of it."""
+    call, skill = valid.call, valid.skill
+    made_inside = call.parent is not None and call.principal.kind == "skill"
+    return made_inside and skill is not None and is_inner(valid.tool)
+
+
+def is_inner(tool: Tool) -> bool:
+    """Whether it is an operation that only the code of a skill can ask for."""
+    return isinstance(tool.entry, Operation) and tool.name in tool.permissions.operations
 
 
 @cache

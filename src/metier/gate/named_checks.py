@@ -6,21 +6,21 @@ paths are looked at on the disk, because a link inside an allowed folder may lea
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
+from metier.gate.checked_paths import below, real_path, root_of
 from metier.model.digest import Json
 from metier.model.ground import Ground
-from metier.model.permission import WORKSPACE
+from metier.model.protected_names import protected_part
 from metier.model.skill import Check, Tool
 from metier.model.text import one_line
+from metier.model.workspace import why_kept
+from metier.openfile import is_repository
 
 _NAME: Final = re.compile("[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _PROGRAM: Final = re.compile("[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
-_LONGEST: Final = 4_096
 _AGENTS: Final = "brain/agents"
-NEVER_WRITTEN: Final = frozenset({"persona", "brain"})
-"""Folders of the workspace that say who the agent is and what it runs."""
 
 
 def check_problem(tool: Tool, arguments: dict[str, Json], ground: Ground) -> str:
@@ -36,25 +36,46 @@ def check_problem(tool: Tool, arguments: dict[str, Json], ground: Ground) -> str
 
 
 def _within(path: str, tool: Tool, ground: Ground) -> str:
-    real = _real(path, ground)
+    real = real_path(path, ground)
     if not real:
         return _unusable(path)
-    if not _inside(real, tool.permissions.reads, ground):
+    if not root_of(real, tool.permissions.reads, ground):
         return f"{_shown(path)} is in none of the folders this tool may read"
+    workspace = os.path.realpath(ground.workspace)
+    if below(real, workspace) and (why := why_kept(real.removeprefix(workspace), writes=False)):
+        return f"{_shown(path)} cannot be read: {why}"
     return ""
 
 
 def _write_allowed(path: str, tool: Tool, ground: Ground) -> str:
-    real = _real(path, ground)
+    real = real_path(path, ground)
     if not real:
         return _unusable(path)
-    workspace = os.path.realpath(ground.workspace) if ground.workspace else ""
-    if workspace and _below(real, workspace):
-        first = real.removeprefix(workspace).lstrip("/").partition("/")[0]
-        if first.casefold() in NEVER_WRITTEN:
-            return f"{_shown(path)} cannot be written: nothing writes to {first!r} of the workspace"
-    if not _inside(real, tool.permissions.writes, ground):
+    workspace = os.path.realpath(ground.workspace)
+    if below(real, workspace) and (why := why_kept(real.removeprefix(workspace), writes=True)):
+        return f"{_shown(path)} cannot be written: {why}"
+    root = root_of(real, tool.permissions.writes, ground)
+    if not root:
         return f"{_shown(path)} is in none of the folders this tool may write to"
+    # Also where it is not there yet: whoever makes it first decides what is in it.
+    inner = real.removeprefix(workspace if below(real, workspace) else root)
+    if named := protected_part(inner):
+        return f"{_shown(path)} cannot be written: {named!r} is run or believed by other programs"
+    if folder := _repository(root, real):
+        return (
+            f"{_shown(path)} cannot be written: git takes {_shown(folder)} for a repository, or would, and runs what its"
+            " settings name"
+        )
+    return ""
+
+
+def _repository(root: str, real: str) -> str:
+    """The folder from `root` on that is a repository once something lies at `real`; empty when none is."""
+    folder = root
+    for name in real.removeprefix(root).strip("/").split("/"):
+        if is_repository(folder, made=name):
+            return folder
+        folder = os.path.join(folder, name)
     return ""
 
 
@@ -66,13 +87,14 @@ def _agent(name: str, tool: Tool, ground: Ground) -> str:
         try:
             with os.scandir(folder) as entries:
                 if os.path.realpath(folder) == folder and any(
-                    os.path.splitext(entry.name)[0] == name and entry.is_file(follow_symlinks=False)
+                    entry.name in (f"{name}.py", f"{name}.ts", f"{name}.md")
+                    and entry.is_file(follow_symlinks=False)
                     for entry in entries
                 ):
                     return ""
         except OSError:
             pass  # a folder that is not there or cannot be read has no agents
-    return f"names no agent: there is no file {name!r} in {_AGENTS} of the workspace"
+    return f"names no agent: {_AGENTS} of the workspace holds no {name}.py, .ts or .md"
 
 
 def _listed(program: str, tool: Tool, ground: Ground) -> str:
@@ -89,34 +111,6 @@ _CHECKS: Final[dict[Check, Callable[[str, Tool, Ground], str]]] = {
     "isValidAgent": _agent,
     "isWhitelisted": _listed,
 }
-
-
-def _real(path: str, ground: Ground) -> str:
-    """Where `path` leads, seen from the workspace; empty when it is no path to go by."""
-    if not path or len(path) > _LONGEST or path.startswith("~") or not ground.workspace:
-        return ""
-    if ".." in path.split("/"):
-        return ""
-    try:
-        return os.path.realpath(os.path.join(ground.workspace, path))
-    except (OSError, ValueError):
-        return ""
-
-
-def _inside(real: str, granted: Iterable[str], ground: Ground) -> bool:
-    """Whether it lies in a granted folder, where that folder itself is no link to another place."""
-    workspace = os.path.realpath(ground.workspace)
-    for folder in granted:
-        head, _, rest = folder.partition("/")
-        # `{baseDir}` stands for a copy whose place nobody outside knows, so no argument can name it.
-        root = os.path.join(workspace, rest).rstrip("/") if head == WORKSPACE else folder
-        if _below(real, root):
-            return True
-    return False
-
-
-def _below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _shown(path: str) -> str:

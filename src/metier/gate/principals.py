@@ -5,6 +5,7 @@
 | the owner's | the role owner |
 | `agent:cli`, `agent:library` | the role agent, on the owner's behalf, until revoked |
 | `skill:NAME`, `trigger:NAME` | the role agent, on behalf of whoever it works for |
+| `agent:brain/NAME` | an agent of the workspace: the role agent, on behalf of whoever it works for |
 | any other | what it was registered with; unregistered or revoked, nothing |
 
 Whoever acts on another's behalf has at most what that other has, so somebody who is revoked takes his agents with him.
@@ -18,6 +19,8 @@ from metier.model.call import Principal
 from metier.model.role import APPROVE, EXECUTE, Kind, Registered, Standing, rights_of
 from metier.record.principals import AGENT_ROLES, BUILT_IN_AGENTS, id_problem
 
+BRAIN: Final = "agent:brain/"
+"""How the ids of agents begin that lie in the workspace. Nobody can be registered under such an id."""
 _DEEPEST: Final = 8
 """How many may stand one behind the other: as deep as calls may be made inside of calls."""
 
@@ -101,10 +104,11 @@ def _known(id: str, behalf: str, principals: Mapping[str, Registered], owner: st
     if id == owner:
         return Registered(id=id, kind="human", roles=frozenset({"owner"}))
     kind, _, name = id.partition(":")
-    if kind == "skill" or kind == "trigger":
-        if not name or not name.isprintable() or set(name) & set("*? ") or not behalf:
+    if kind == "skill" or kind == "trigger" or id.startswith(BRAIN):
+        if not name or not name.isprintable() or set(name) & set("*? ") or not behalf or id == BRAIN:
             return f"{id[:80]!r} is no {kind}, or works for nobody"
-        return Registered(id=id, kind=kind, on_behalf_of=behalf, roles=frozenset({"agent"}))
+        own: Kind = "agent" if id.startswith(BRAIN) else "skill" if kind == "skill" else "trigger"
+        return Registered(id=id, kind=own, on_behalf_of=behalf, roles=frozenset({"agent"}))
     if found is not None:
         return found
     if id in BUILT_IN_AGENTS:

@@ -9,7 +9,7 @@ from metier.gate.fingerprint import definition_digest
 from metier.gate.roles import needed
 from metier.model.approval import Shown
 from metier.model.call import AuthorizedCall
-from metier.model.entry import Entry, InlineCode, Operation, PythonHandler, ScriptHandler, WasmModule
+from metier.model.entry import Entry, InlineCode, Operation, Program, PythonHandler, ScriptHandler, WasmModule
 
 MOST_BYTES: Final = 262_144
 """Nobody reads more than that, and what nobody reads nobody can approve."""
@@ -20,12 +20,16 @@ def shown(
     *,
     cwd: str = "",
     programs: str = "",
+    interpreter: str = "",
+    stands_for: tuple[str, ...] = (),
+    replaces: str = "",
     behind: tuple[str, ...] = (),
     four_eyes: bool = False,
     project: str = "",
 ) -> Shown | str:
     """What is shown, or why nobody can be asked. `cwd` is the text of the working directory's identity, `programs` the digest of
-    the files its programs are, `project` the folder whose configuration restricts the call."""
+    the files its programs are, `interpreter` one of them that is one by another name, `stands_for` what the operator's own programs among them are, `replaces` which file is lost,
+    `project` the folder whose configuration restricts the call."""
     valid = authorized.valid
     call, tool, skill = valid.call, valid.tool, valid.skill
     file = authorized.bytes.file if authorized.bytes else ""
@@ -46,6 +50,9 @@ def shown(
         cwd=call.cwd or "",
         place=cwd,
         programs=programs,
+        interpreter=interpreter,
+        stands_for=stands_for,
+        replaces=replaces,
         right=needed(tool),
         definition=definition_digest(tool),
         effect=tool.effect,
@@ -53,7 +60,7 @@ def shown(
         cost=tool.cost,
         always_asks=tool.approval == "always",
         skill_says=tool.confirmation or "",
-        ours=skill is None or isinstance(tool.entry, Operation),
+        ours=skill is None or isinstance(tool.entry, Operation | Program),
         four_eyes=four_eyes,
         project=real_project(project),
         reasons=authorized.verdict.reasons,

@@ -13,6 +13,7 @@ from metier.catalog.bundle import BundleStore
 from metier.catalog.catalog import Catalog
 from metier.catalog.hold import Held, hold
 from metier.config.settings import ApprovalSettings, BudgetSettings
+from metier.gate.agent_bytes import NO_AGENT, NamedAgent
 from metier.gate.fingerprint import CwdIdentity, cwd_identity
 from metier.gate.principals import standing
 from metier.gate.rules import NO_RULES, Rules
@@ -84,6 +85,8 @@ class Situation(Struct, frozen=True, kw_only=True):
     """Of the operator; a run sees the variables that were granted by name."""
     around: dict[str, Json] | str = NOT_LOOKED_AT
     """What a call that is taken up again depends on now, or why that cannot be told."""
+    agent: NamedAgent = NO_AGENT
+    """The agent that the call names, as it lay there."""
     asked_in: int | None = None
     """The turn in which the caller was asked to confirm this very act; None when he was not."""
     decided_by: str = ""
@@ -174,6 +177,7 @@ def situation(
     asked_in: int | None = None,
     decided_by: str = "",
     around: dict[str, Json] | str = NOT_LOOKED_AT,
+    agent: NamedAgent = NO_AGENT,
     written: Written | None = None,
 ) -> Situation:
     """Put the facts together for one call."""
@@ -194,5 +198,6 @@ def situation(
         asked_in=asked_in,
         decided_by=decided_by,
         around=around,
+        agent=agent,
         written=None if known.stopped or known.standing.problem or exhausted else written,
     )

@@ -12,6 +12,9 @@ import msgspec
 
 from metier.catalog.catalog import Catalog
 from metier.dialects.names import skeleton
+from metier.gate.checked_paths import spelled_once
+from metier.gate.in_skill import needed_in
+from metier.gate.ladder import is_disclosure, is_inner
 from metier.gate.named_checks import check_problem
 from metier.gate.sanitize import sanitized
 from metier.gate.schema import problem_with, schema_problem
@@ -61,8 +64,10 @@ def validate(
         return Refused(call_id=call.id, code="invalid_arguments", reasons=(judged,), remedy=remedy)
     arguments, confirmed = judged
     skill: Skill | None = None
-    if tool.subject:
-        given = arguments.get(tool.subject)
+    inner = is_inner(tool) and call.principal.kind == "skill"
+    if tool.skill or tool.subject or inner:
+        # What the code of a skill asks of us runs under the skill's name, and within what the skill was granted.
+        given = call.principal.id.partition(":")[2] if inner else tool.skill or arguments.get(tool.subject)
         name = given if isinstance(given, str) else ""
         found = catalog.get(name)
         if found is None or found.skill is None:
@@ -74,15 +79,31 @@ def validate(
                 or "`metier skills list` shows all, `metier skills check` why one is missing",
             )
         skill = found.skill
+        if skill.source == "community" and not is_disclosure(tool):
+            return Refused(
+                call_id=call.id,
+                code="not_runnable",
+                reasons=(
+                    f"skill {skill.name!r} is from the community: it is read, and nothing in it is run",
+                ),
+                remedy="Look at what it brings; to run that, make the skill your own and take `source` out of its file",
+            )
         file = arguments.get(tool.subject_file) if tool.subject_file else None
         if isinstance(file, str):
             arguments = {**arguments, tool.subject_file: path_in(skill, file)}
+    permissions = tool.permissions
+    if tool.as_subject and skill is not None:
+        needed = needed_in(skill, arguments, ground)
+        if isinstance(needed, str):
+            remedy = f"Mend the arguments of {tool.name!r}; `read_skill` shows what the skill has"
+            return Refused(call_id=call.id, code="invalid_arguments", reasons=(needed,), remedy=remedy)
+        permissions = needed
     return ValidCall(
         call=call,
         tool=tool,
         arguments=arguments,
         skill=skill,
-        permissions=tool.permissions,
+        permissions=permissions,
         confirmed=confirmed,
     )
 
@@ -116,6 +137,7 @@ def _arguments(given: Json, tool: Tool, ground: Ground) -> tuple[dict[str, Json]
         return f"{tool.name!r} cannot be called: {error}"
     if not problem and tool.checks:
         problem = check_problem(tool, arguments, ground)
+        arguments = arguments if problem else spelled_once(tool, arguments, ground)
     return problem or (arguments, confirmed)
 
 
@@ -135,9 +157,12 @@ def _alike(arguments: dict[str, Json], tool: Tool) -> str:
 
 
 def _known(tools: Mapping[str, Tool], principal: Principal) -> list[str]:
-    """The tools that may be named to this principal: those for operators are told to no model."""
+    """The tools that may be named to this principal: those for operators are told to no model, those for the code of skills to
+    nobody."""
     human = principal.kind == "human"
-    return sorted(name for name, tool in tools.items() if human or tool.audience == "model")
+    return sorted(
+        name for name, tool in tools.items() if (human or tool.audience == "model") and not is_inner(tool)
+    )
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

@@ -81,6 +81,8 @@ def _detail(method: str, params: dict[str, Json]) -> str:
         case "http", {"url": str(url)}:
             verb = params.get("method", "GET")
             return f"{one_line(verb, 20).upper() if isinstance(verb, str) else '?'} {_without_query(url)}"
+        case "call", {"operation": str(name)}:
+            return one_line(name, 64)
         case "log", {"level": str(level)}:
             return one_line(level, 20)
         case _:

@@ -29,6 +29,9 @@ MOST_BYTES: Final = 1_048_576
 """Of one call's log."""
 LONGEST: Final = 65_536
 """Of one line."""
+TAKEN: Final = "skill.send_message"
+"""The type of an entry by which a skill takes down a message for the operator."""
+_SAID: Final = ("message", "caller_name", "callback_number")
 _CALL_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
@@ -57,12 +60,21 @@ class CallLog:
         self._name = f"{call_id}.jsonl"
         self._skill = skill
         self._payloads = payloads
+        self._turn = anyio.Lock()
+
+    @property
+    def keeps(self) -> bool:
+        """Whether anything of an entry is kept: not where only digests lie beside records."""
+        return self._payloads != "hashes"
+
+    async def settled(self) -> None:
+        """Wait until what was to be written before is written, or was refused."""
+        async with self._turn:
+            pass
 
     async def append(self, entry: Json) -> NotAnswered | None:
-        """Write one entry; the reason when it was not written. What was said is kept, also when the run ends meanwhile.
-
-        Where only digests are kept beside records, nothing of it is kept.
-        """
+        """Write one entry, where it `keeps` them; the reason when that failed. What was said is kept, also when the run
+        ends meanwhile."""
         line = Line(
             at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             source="skill",
@@ -71,14 +83,16 @@ class CallLog:
         )
         if len(msgspec.json.encode(line)) >= LONGEST:
             return NotAnswered(name="TooLarge", message=f"An entry has at most {LONGEST:,} bytes")
-        if self._payloads == "hashes":
+        if not self.keeps:
             return None
         with anyio.CancelScope(shield=True):
-            return await to_thread.run_sync(self._append, line)
+            # Code that does not wait for its entries finds them in their order all the same.
+            async with self._turn:
+                return await to_thread.run_sync(self._append, line)
 
     def _append(self, line: Line) -> NotAnswered | None:
         if self._payloads != "full":
-            line = msgspec.structs.replace(line, entry=redact(line.entry))
+            line = msgspec.structs.replace(line, entry=_masked(line.entry))
         data = msgspec.json.encode(line) + b"\n"
         try:
             make_private_folder(os.path.dirname(self._folder))
@@ -92,6 +106,15 @@ class CallLog:
             return _unwritable()
         finally:
             os.close(folder)
+
+
+def _masked(entry: Json) -> Json:
+    """The entry without what is likely a secret. A message for the operator stays as it was said: it is noted here so that it is not
+    lost, and who left it was told so."""
+    kept = redact(entry)
+    if isinstance(entry, dict) and isinstance(kept, dict) and entry.get("type") == TAKEN:
+        kept |= {name: entry[name] for name in _SAID if name in entry}
+    return kept
 
 
 def _append_to(folder: int, name: str, data: bytes) -> NotAnswered | None:
@@ -162,7 +185,12 @@ class WriteCallLog:
     async def answer(self, params: dict[str, Json]) -> Answered | NotAnswered:
         if set(params) != {"entry"}:
             return NotAnswered(name="InvalidRequest", message="call_log.write takes one `entry`")
-        return await self._log.append(params["entry"]) or Answered()
+        if failure := await self._log.append(params["entry"]):
+            return failure
+        if not self._log.keeps:  # who says "noted" on our word must not say so when nothing is
+            message = 'What skills note is not kept here: [audit] payloads is "hashes"'
+            return NotAnswered(name="NotKept", message=message)
+        return Answered()
 
     async def aclose(self) -> None:
         """Nothing is held."""

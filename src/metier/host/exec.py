@@ -1,27 +1,27 @@
 """`exec`: running code has one of its declared programs run, in a sandbox of its own with the same places.
 
-The program is one of the names the call was granted, or the very file such a name stands for: never what merely
-ends like it. Nothing is handed to a shell. It resolves with what the program printed, and anything but exit
-status 0 is an error with what it printed as errors. Another program is a violation, unless the call was told its name from
-outside: then it was the caller's wish, and is only denied.
+The program is one of the names the call was granted, a spelling of it that the operator accepts, or the very file it stands
+for: never what merely ends like it. What the operator gives to a program (`job_operator_programs`) that run has, and not the code
+that asked for it. Nothing is handed to a shell. It resolves with what the program printed, and anything but exit
+status 0 is an error with what it printed as errors; with `whole` it resolves with exit status and both streams. Another
+program is a violation, unless the call was told its name from outside: then it was the caller's wish, and is only denied.
 """
 
-import os
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias, final
 
+import msgspec
 from msgspec.structs import replace
 
 from metier.model.digest import Json
-from metier.model.entry import Command
-from metier.model.guarantee import Guarantee, needed
 from metier.model.job import Job, Report
 from metier.model.outcome import Attempt
 from metier.model.permission import PermissionSet
 from metier.model.ports import Answered, NotAnswered
 from metier.sandbox.given import given_to
-from metier.sandbox.job_binaries import keeps_to_itself
+from metier.sandbox.job_operator_programs import meant, started
+from metier.sandbox.job_places import inside
 
 Run: TypeAlias = Callable[[Job], Awaitable[Report]]
 
@@ -29,6 +29,8 @@ MOST_ARGUMENTS: Final = 1_024
 MOST_BYTES: Final = 131_072
 """Of all arguments together."""
 _LONGEST_MESSAGE: Final = 8_192
+_LONGEST_STREAM: Final = 450_000
+"""In JSON."""
 
 
 @final
@@ -48,8 +50,8 @@ class Exec:
         read = _read(params)
         if isinstance(read, NotAnswered):
             return read
-        argv, seconds = read
-        name = self._declared(argv[0])
+        argv, seconds, cwd, whole = read
+        name = meant(argv[0], self._job)
         if name is None and argv[0] in self._job.permissions.binaries:
             message = f"{argv[0][:100]!r} is granted, but it is not installed where only root and the operator can write"
             return NotAnswered(name="NotFound", message=message)
@@ -62,52 +64,34 @@ class Exec:
         left = self._deadline - time.monotonic()
         if left <= 0:
             return NotAnswered(name="TimedOut", message="The time of the call is used up")
-        return _answer(await self._run(self._nested(name, argv, min(seconds or left, left))))
+        nested = self._nested(name, argv[1:], min(seconds or left, left))
+        if cwd is not None:
+            # Also where a link leads there: by another name it is another folder.
+            if inside(cwd, self._job.places) != cwd:
+                return _invalid("`cwd` is a folder among those the call may use, without any link on the way")
+            nested = replace(nested, cwd=cwd)
+        report = await self._run(nested)
+        return _whole(report) if whole else _answer(report)
 
     async def aclose(self) -> None:
         """Nothing is held."""
 
-    def _declared(self, program: str) -> str | None:
-        """The declared name that is meant, by the name itself or by the file it stands for."""
-        granted = {
-            name: file for name, file in self._job.binaries.items() if name in self._job.permissions.binaries
-        }
-        if program in granted:
-            return program
-        # By another name of the very same file, as `/bin/ls` is where `/bin` is a link; never by how a name ends.
-        plain = program.startswith("/") and os.path.normpath(program) == program
-        file = os.path.realpath(program) if plain else None
-        return next((name for name, real in granted.items() if real == file), None)
-
-    def _nested(self, name: str, argv: list[str], seconds: float) -> Job:
-        """The call's job with another entry. A program asks nothing of the host and holds no further right. Arguments and
-        context are not shown to a program; they tell who named an address that it tries to reach."""
-        job = self._job
-        entry = Command(argv=(name, *argv[1:]))
-        own = job.permissions
-        network = bool(own.hosts)
-        # What its tool asked for beyond its kind is asked for here too.
-        needs = needed(entry, network=network) | (job.needs - needed(job.entry, network=network))
-        if not keeps_to_itself(job.binaries[name]):
-            needs |= {Guarantee.VIOLATIONS_SEEN}  # it may run what the skill tells it to
-        return replace(
-            job,
-            entry=entry,
-            packages=(),
-            binaries={name: job.binaries[name]},
-            permissions=PermissionSet(
-                binaries=frozenset({name}), reads=own.reads, writes=own.writes, hosts=own.hosts, env=own.env
-            ),
-            limits=replace(job.limits, timeout=seconds),
-            needs=needs,
-            host=None,
-        )
+    def _nested(self, name: str, words: list[str], seconds: float) -> Job:
+        """A run of the program. What it leaves behind is not the call's."""
+        limits = replace(self._job.limits, timeout=seconds)
+        return replace(started(self._job, name, words), limits=limits, files={}, keep="")
 
 
-def _read(params: dict[str, Json]) -> tuple[list[str], float | None] | NotAnswered:
+def _read(params: dict[str, Json]) -> tuple[list[str], float | None, str | None, bool] | NotAnswered:
+    """The line, how many seconds it may take, where it starts, and whether all of its end is wanted."""
     argv, timeout = params.get("argv"), params.get("timeout_ms")
-    if not set(params) <= {"argv", "timeout_ms"}:
-        return _invalid("it takes `argv` and `timeout_ms`")
+    cwd, whole = params.get("cwd"), params.get("whole", False)
+    if not set(params) <= {"argv", "timeout_ms", "cwd", "whole"}:
+        return _invalid("it takes `argv`, `timeout_ms`, `cwd` and `whole`")
+    if not isinstance(cwd, str | None) or (cwd is not None and (not cwd.startswith("/") or "\0" in cwd)):
+        return _invalid("`cwd` is the path of a folder, from the root")
+    if not isinstance(whole, bool):
+        return _invalid("`whole` is true or false")
     if not isinstance(argv, list) or not argv:
         return _invalid("`argv` is a list of texts, the program first; a shell line is not taken")
     texts = [each for each in argv if isinstance(each, str)]
@@ -116,15 +100,37 @@ def _read(params: dict[str, Json]) -> tuple[list[str], float | None] | NotAnswer
     if len(texts) > MOST_ARGUMENTS or sum(len(each.encode()) for each in texts) > MOST_BYTES:
         return _invalid(f"`argv` has at most {MOST_ARGUMENTS:,} parts and {MOST_BYTES:,} bytes")
     if timeout is None:
-        return texts, None
+        return texts, None, cwd, whole
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
         return _invalid("`timeout_ms` is a number above zero")
-    return texts, timeout / 1000
+    return texts, timeout / 1000, cwd, whole
 
 
 def _answer(report: Report) -> Answered | NotAnswered:
     refused = tuple(Attempt(kind=each.kind, detail=each.detail, count=each.count) for each in report.denials)
     return replace(_told(report), refused=refused)
+
+
+def _whole(report: Report) -> Answered | NotAnswered:
+    """Exit status and both streams, whatever the status is; what did not come to its own end is an error as ever."""
+    answer = _answer(report)
+    if report.violations or report.ending not in ("returned", "exited"):
+        return answer
+    out, err = _fitting(report.stdout), _fitting(report.stderr)
+    value: dict[str, Json] = {
+        "stdout": out,
+        "stderr": err,
+        "exit_code": report.exit_code,
+        "truncated": report.truncated or (out, err) != (report.stdout, report.stderr),
+    }
+    return Answered(value=value, refused=answer.refused)
+
+
+def _fitting(text: str) -> str:
+    """As much of the beginning as an answer can hold, two of them together."""
+    while (size := len(msgspec.json.encode(text))) > _LONGEST_STREAM:
+        text = text[: len(text) * _LONGEST_STREAM // size - 1]
+    return text
 
 
 def _told(report: Report) -> Answered | NotAnswered:

@@ -135,6 +135,10 @@ class Running:
         self._unwritten.append(_Violation(skill, call_id, why, digest))
         self.stop(skill)
 
+    def blamed(self, call_id: str) -> bool:
+        """Whether somebody is barred already for what that call did, and it is not written down yet."""
+        return any(each.call_id == call_id for each in self._unwritten)
+
     async def settle(self, disable: Disable) -> None:
         """Write down every disabling that is not on the disk yet. A caller who goes away does not stop that."""
         if not self._unwritten:

@@ -41,7 +41,14 @@ class Shown(Struct, frozen=True, kw_only=True):
     definition: str = ""
     """Digest of the tool with all its fields."""
     programs: str = ""
-    """Digest of the files its programs are."""
+    """Digest of the files its programs are, and of the agent that it starts."""
+    interpreter: str = ""
+    """One of its programs that runs whatever it is told, though its name does not say so."""
+    stands_for: tuple[str, ...] = ()
+    """Which file the operator's own programs are, and what each may touch besides, and which one the agent is that it starts; in
+    words."""
+    replaces: str = ""
+    """Which file is lost when it runs, with its size and digest. Another one there voids the approval."""
     effect: str
     risk: str
     cost: str
@@ -112,7 +119,7 @@ class StandingGrant(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cwd: str = ""
     """Real path, device and inode; empty when any will do."""
     programs: str = ""
-    """Digest of the files its programs are; empty for what uses none."""
+    """Digest of the files its programs are, and of the agent that it starts; empty for what uses none."""
     session: str = ""
     risk: Literal["low", "medium", "high"] = "medium"
     """The highest risk it answers for: high only where it was named."""

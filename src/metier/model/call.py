@@ -118,3 +118,7 @@ class ApprovedCall(Struct, frozen=True, kw_only=True):
     """Of the exact act that the decision was about; empty where the policy alone allowed it."""
     approved_by: str = ""
     """Who decided, or gave the grant."""
+    replaces: dict[str, Json] = {}
+    """By argument: size and digest of the file that may be lost, None where none may; empty where nothing of it was decided."""
+    agent: str = ""
+    """Digest of the agent of the workspace that it names, as it was judged; empty where it names none."""

@@ -1,4 +1,4 @@
-"""How a tool is run: one of eight kinds, told apart by `kind` wherever it is written down."""
+"""How a tool is run: one of nine kinds, told apart by `kind` wherever it is written down."""
 
 from typing import Literal, TypeAlias, final
 
@@ -47,6 +47,18 @@ class Command(Struct, frozen=True, kw_only=True, tag_field="kind", tag="command"
     """A program with its arguments. Never a shell line."""
 
     argv: tuple[str, ...]
+    cwd: str = ""
+    """Where it starts: a granted folder, or one below; empty for where the call is made."""
+
+
+@final
+class Program(Struct, frozen=True, kw_only=True, tag_field="kind", tag="program"):
+    """A file of a skill that is run as a program: arguments go in, output and an exit code come out. No skill declares
+    one: which file it is, and with what, is said by a call of `run_in_skill`, and only prepare fills it in."""
+
+    path: str = ""
+    language: Literal["python", "javascript", "typescript", "sh", "bash"] = "sh"
+    args: tuple[str, ...] = ()
 
 
 @final
@@ -57,6 +69,8 @@ class HttpRequest(Struct, frozen=True, kw_only=True, tag_field="kind", tag="http
     url: str
     headers: dict[str, str] = {}
     body: Json = None
+    retries: int = 2
+    """How often it is tried again when no answer came, or one that asks for patience."""
 
 
 @final
@@ -76,5 +90,13 @@ class RemoteTool(Struct, frozen=True, kw_only=True, tag_field="kind", tag="mcp")
 
 
 Entry: TypeAlias = (
-    Operation | ScriptHandler | PythonHandler | WasmModule | Command | HttpRequest | InlineCode | RemoteTool
+    Operation
+    | ScriptHandler
+    | PythonHandler
+    | WasmModule
+    | Command
+    | Program
+    | HttpRequest
+    | InlineCode
+    | RemoteTool
 )

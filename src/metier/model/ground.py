@@ -4,6 +4,8 @@ from typing import final
 
 from msgspec import Struct
 
+from metier.model.program import OperatorProgram
+
 
 @final
 class Ground(Struct, frozen=True, kw_only=True):
@@ -24,6 +26,8 @@ class Ground(Struct, frozen=True, kw_only=True):
     secret_files: tuple[str, ...] = ()
     """Files that hold a secret the operator named."""
     links: dict[str, str] = {}
-    """Each of these places that is spelled otherwise on the disk, and its real path."""
+    """Each of these places that has another spelling, on the disk or where the operator writes it, and that one."""
     interpreters: frozenset[str] = frozenset()
     """Shells and interpreters that the operator named as programs a skill may be granted."""
+    programs: dict[str, OperatorProgram] = {}
+    """Names of programs that stand for the file the operator says, and not for what his path has."""

@@ -9,6 +9,7 @@ from metier.model.entry import (
     HttpRequest,
     InlineCode,
     Operation,
+    Program,
     PythonHandler,
     RemoteTool,
     ScriptHandler,
@@ -101,6 +102,7 @@ DEFAULTS: Final[dict[type[Entry], frozenset[Guarantee]]] = {
     # A program of the machine, not of the skill: what it may never do is refused it all the same, but a first call
     # need not wait for a supervisor that would tell us of the attempt.
     Command: _CODE - {Guarantee.VIOLATIONS_SEEN},
+    Program: _CODE,
     HttpRequest: _OUR_OWN_REQUEST,
     Operation: frozenset(),
     RemoteTool: frozenset(),

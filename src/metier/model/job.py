@@ -8,6 +8,7 @@ from msgspec import Struct
 from metier.model.digest import Json
 from metier.model.entry import Entry
 from metier.model.guarantee import Guarantee
+from metier.model.outcome import Artifact
 from metier.model.permission import PermissionSet
 from metier.model.ports import Host
 from metier.model.skill import Limits
@@ -45,6 +46,23 @@ class Place(Struct, frozen=True, kw_only=True, order=True):
 
 
 @final
+class ProgramGrant(Struct, frozen=True, kw_only=True):
+    """A program that the operator named, as real things of this machine. Only a run of that program is given them, never the
+    code that asks for it."""
+
+    file: str
+    spellings: frozenset[str] = frozenset()
+    """What else it may be called, each text whole."""
+    before: tuple[str, ...] = ()
+    """Arguments that always come first."""
+    places: tuple[Place, ...] = ()
+    hosts: frozenset[str] = frozenset()
+    own_origin: str = ""
+    """The one place it reaches, where that lies where no skill may go: on this machine, or in the operator's own network."""
+    environment: dict[str, str] = {}
+
+
+@final
 class Job(Struct, frozen=True, kw_only=True):
     """One run: what to start, with which input, and the only things it may touch."""
 
@@ -59,11 +77,20 @@ class Job(Struct, frozen=True, kw_only=True):
     places: tuple[Place, ...] = ()
     cwd: str = ""
     """Where it starts: one of the places or a folder below one. Empty: its own temporary folder."""
+    files: dict[str, str] = {}
+    """Texts that lie in its temporary folder when it starts, by name."""
+    keep: str = ""
+    """The workspace, below which files are kept that it leaves in its `out` folder. Empty: none are."""
     environment: dict[str, str] = {}
-    """All there is of it, but for HOME, PATH, TMPDIR, LANG."""
+    """All there is of it, but for HOME, PATH, TMPDIR, LANG and METIER_OUT."""
     binaries: dict[str, str] = {}
     """Declared name → the one real file meant by it. Only these can be a command's program."""
+    programs: dict[str, ProgramGrant] = {}
+    """Declared name → the operator's own word on what it stands for. None of these is in `binaries`: a run of one is a job
+    of its own (`sandbox.job_operator_programs.started`)."""
     permissions: PermissionSet
+    own_origin: str = ""
+    """In place of all hosts: the one service of the operator's own that this run of his program reaches. No skill has one."""
     limits: Limits
     needs: frozenset[Guarantee]
     context: dict[str, Json] = {}
@@ -72,6 +99,8 @@ class Job(Struct, frozen=True, kw_only=True):
     """Who answers what the running code asks; None: nobody."""
     alarm: Callable[["Event"], None] = lambda _event: None
     """Told of a violation as soon as it is known: a run that is cancelled reports nothing any more."""
+    begun: Callable[[int], None] | None = None
+    """Told the number of its process, once that is known; of programs, where somebody wants to know."""
 
 
 @final
@@ -120,3 +149,4 @@ class Report(Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     denials: tuple[Event, ...] = ()
     violations: tuple[Event, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()

@@ -41,6 +41,7 @@ FailureCode: TypeAlias = Literal[
     "unrecorded",
     "internal",
     "invalid_input",
+    "reported",
     "raised",
     "permission_denied",
     "command_failed",
@@ -58,7 +59,7 @@ FailureCode: TypeAlias = Literal[
     "busy",
 ]
 """`invalid_input`: the skill's own code that looks at the arguments first did not let them pass, and the tool itself did
-not run. From `raised` on: how a run in a sandbox ended, as the sandbox saw it. `busy` and `not_started`: it was to run, and
+not run. `reported`: it ran to its end, and says itself that it did not succeed. From `raised` on: how a run in a sandbox ended, as the sandbox saw it. `busy` and `not_started`: it was to run, and
 the sandbox did not begin."""
 
 REMEDIES: Final[dict[RefusalCode, str]] = {
@@ -132,6 +133,18 @@ class Run(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @final
+class Artifact(Struct, frozen=True, kw_only=True):
+    """A file that a run left in its `out` folder, as it is kept."""
+
+    path: str
+    """From the workspace on: `out/<call id>/<name>`."""
+    type: str
+    """Media type, by the ending of its name."""
+    size: int
+    sha256: str
+
+
+@final
 class Completed(Struct, frozen=True, kw_only=True, tag_field="outcome", tag="completed", omit_defaults=True):
     """It ran and this is what it returned."""
 
@@ -139,6 +152,8 @@ class Completed(Struct, frozen=True, kw_only=True, tag_field="outcome", tag="com
     value: Json
     run: Run | None = None
     """None when no sandbox was needed."""
+    artifacts: tuple[Artifact, ...] = ()
+    """Files it made that are kept."""
 
 
 @final
@@ -173,6 +188,10 @@ class Failed(Struct, frozen=True, kw_only=True, tag_field="outcome", tag="failed
     message: str
     run: Run | None = None
     """None when it did not come to a sandbox."""
+    value: Json = None
+    """What it returned all the same, in the shape of its dialect."""
+    artifacts: tuple[Artifact, ...] = ()
+    """Files it made before it failed that are kept."""
 
 
 Outcome: TypeAlias = Completed | Pending | Refused | Failed

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from metier.model.call import ApprovedCall
 from metier.model.digest import Json
-from metier.model.outcome import Attempt, Completed, Failed
+from metier.model.outcome import Attempt, Completed, Failed, Outcome
 
 OperationFunction: TypeAlias = Callable[[ApprovedCall], Awaitable[Completed | Failed]]
 """Runs in the loop; what blocks in it is for it to put into a thread."""
@@ -41,6 +41,14 @@ class NotAnswered(Struct, frozen=True, kw_only=True):
     """`denied` is counted, `violation` ends the run and disables the skill."""
     refused: tuple[Attempt, ...] = ()
     """As in `Answered`."""
+
+
+class Caller(Protocol):
+    """How what is running makes a call of its own."""
+
+    async def call(self, inside: str, skill: str, tool: str, arguments: dict[str, Json]) -> Outcome:
+        """How a call ended that the code of `skill` made inside of the call `inside`."""
+        ...
 
 
 class Host(Protocol):

@@ -7,8 +7,17 @@ from msgspec import Struct
 from metier.model.digest import Json
 
 RequirementType = Literal[
-    "binary", "binary (any of)", "environment variable", "operating system", "configuration"
+    "binary",
+    "binary (any of)",
+    "environment variable",
+    "operating system",
+    "configuration",
+    "hosts",
+    "skill",
+    "function name",
 ]
+"""`hosts`: it wants to use the network, and nobody said which hosts. `skill`: another one it depends on. `function name`: one that
+models are told, and that another skill has."""
 
 
 @final

@@ -10,9 +10,14 @@ from metier.model.permission import OWN_FOLDER, PermissionSet
 from metier.model.requirement import NOTHING, Installer, Requirements
 
 Dialect: TypeAlias = Literal["metier", "amber", "openclaw", "agent_skills", "friday", "metahuman", "xbot"]
-Source: TypeAlias = Literal["bundled", "workspace", "user", "installed", "ai_proposed", "ai_learned"]
+Source: TypeAlias = Literal[
+    "bundled", "workspace", "user", "installed", "community", "ai_proposed", "ai_learned"
+]
 Status: TypeAlias = Literal["active", "pending_approval", "disabled", "broken"]
 Audience: TypeAlias = Literal["model", "operator"]
+Answer: TypeAlias = Literal["value", "amber", "metahuman"]
+"""What a tool's code returns and what its caller is shown: any value as it is, `{success, message, result, error}` of Amber, or
+`{success, …outputs}` of MetaHuman."""
 Check: TypeAlias = Literal["isWithinAllowedDirectory", "isWriteAllowed", "isValidAgent", "isWhitelisted"]
 """Of MetaHuman manifests. They are judged against what the tool is permitted: a path, a program, an agent."""
 
@@ -39,10 +44,17 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     audience: Audience = "model"
     permission: str = "skills:execute"
     """The right a principal needs to call it; an operation of a module has its own."""
+    skill: str = ""
+    """The skill it belongs to, under whose name and permissions it runs; empty for a tool of Metier's own."""
+    outward: str = ""
+    """The name a model is told, where the dialect gives it as it stands; empty for one made from `name`."""
+    answer: Answer = "value"
     subject: str = ""
     """Argument that names the skill under whose name and permissions the call runs; empty for the tool's own."""
     subject_file: str = ""
     """Argument that names a file of that skill. Whatever way it is written, from validate on it is the name in the bundle."""
+    as_subject: bool = False
+    """Whether a call needs what that skill is permitted, instead of `permissions`: it runs something of the skill."""
     effect: Literal["read", "act"] = "act"
     risk: Literal["low", "medium", "high"] = "high"
     cost: Literal["free", "cheap", "expensive"] = "free"
@@ -98,7 +110,7 @@ class Skill(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     why: str = ""
     """Why the status is not `active`."""
     location: str = ""
-    """Absolute path of the skill's folder."""
+    """Absolute path of the skill's folder; of its manifest, where several skills share one folder."""
     manifest: str = "SKILL.md"
     """Name of the manifest inside that folder, as it is spelled there."""
     emoji: str = ""
@@ -119,6 +131,8 @@ class Skill(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     tools: tuple[Tool, ...] = ()
     hooks: tuple[str, ...] = ()
     triggers: tuple[str, ...] = ()
+    asks_network: bool = False
+    """It wants to use the network without saying which hosts; it cannot be used until the operator names them."""
     model_may_invoke: bool = True
     user_may_invoke: bool = True
     command: CommandDispatch | None = None

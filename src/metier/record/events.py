@@ -27,6 +27,7 @@ Event: TypeAlias = Literal[
     "stopped",
     "resumed",
     "call_cancelled",
+    "message_done",
     "payload_erased",
     "head_signed",
     "key_rotated",
@@ -75,6 +76,7 @@ EVENTS: Final = MappingProxyType[Event, Kind](
         "stopped": Kind("warning", "security"),
         "resumed": Kind("warning", "security"),
         "call_cancelled": Kind("info", "action"),
+        "message_done": Kind("info", "action"),  # one that could not be delivered is with the operator
         "payload_erased": Kind("warning", "system"),
         "head_signed": Kind("info", "system"),
         "key_rotated": Kind("warning", "system"),

@@ -4,7 +4,7 @@ Everything goes through the writer, so calls of the same moment share a transact
 """
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar, assert_never, final
 
 from anyio import CancelScope, to_thread
@@ -13,7 +13,7 @@ from metier.errors import MetierError
 from metier.model.call import ApprovedCall, AuthorizedCall, Call, ValidCall
 from metier.model.confirmation_flag import FLAG
 from metier.model.digest import Json
-from metier.model.outcome import REMEDIES, Completed, Failed, Outcome, Pending, Refused, Run
+from metier.model.outcome import REMEDIES, Artifact, Completed, Failed, Outcome, Pending, Refused, Run
 from metier.model.permission import PermissionSet
 from metier.record.audit import AuditLog, Condition, Intent
 from metier.record.calls import this_process
@@ -42,8 +42,8 @@ class Recorder:
     """Writes what happens to calls. Each method returns only after the record is on the disk; being cancelled does not
     stop it."""
 
-    def __init__(self, log: AuditLog, writer: Writer, *, tools: Collection[str]) -> None:
-        """`tools` are the names that exist; another name is something a caller wrote."""
+    def __init__(self, log: AuditLog, writer: Writer, *, tools: Callable[[str], bool]) -> None:
+        """`tools` says which names exist; another name is something a caller wrote."""
         self._log = log
         self._writer = writer
         self._tools = tools
@@ -63,7 +63,7 @@ class Recorder:
         payloads: dict[str, Json] = {
             "arguments": _storable(call.arguments) if valid is None else _judged(valid)
         }
-        known = call.tool in self._tools
+        known = self._tools(call.tool)
         if not known:
             payloads["tool"] = _storable(call.tool)
         reasons = outcome.reasons
@@ -190,12 +190,12 @@ class Recorder:
         )
         match outcome:
             case Completed(value=value, run=run):
-                payloads: dict[str, Json] = {"result": value, **_seen(run)}
+                payloads: dict[str, Json] = {"result": value, **_seen(run), **_kept(outcome.artifacts)}
                 event, code = "skill_executed", ""
             case Failed(code=code, message=message, run=run):
                 # What a skill may have said is a payload: it can be erased, a reason in the chain cannot.
-                payloads = {"message": message, **_seen(run)}
-                if code == "bad_output" and isinstance(returned, Completed):
+                payloads = {"message": message, **_seen(run), **_kept(outcome.artifacts)}
+                if isinstance(returned, Completed):
                     payloads["result"] = returned.value
                 event = "skill_execution_error"
             case Refused() | Pending():
@@ -267,6 +267,11 @@ def _seen(run: Run | None) -> dict[str, Json]:
         kept.pop("stdout", None)
         kept.pop("stderr", None)
     return {"run": kept}
+
+
+def _kept(artifacts: tuple[Artifact, ...]) -> dict[str, Json]:
+    """Names and digests of the files it left; what stands in them is kept in the workspace only."""
+    return {"artifacts": _plain(artifacts)} if artifacts else {}
 
 
 def _plain(value: object) -> Json:

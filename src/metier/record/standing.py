@@ -4,6 +4,7 @@ Giving one is in the transaction of its record or it is not given. Taking one ba
 arguments a grant is for are kept as a keyed digest; the key ends with the grant.
 """
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -11,6 +12,8 @@ import msgspec
 from metier.errors import RecordError, StateError
 from metier.model.approval import Scope, Shown, StandingGrant
 from metier.model.digest import Json, canonical
+from metier.model.interpreters import is_interpreter
+from metier.model.text import one_line
 from metier.record.approval_clock import BACK_SECONDS, Moment, moment
 from metier.record.chain import Act, append, grant_digest, keyed_digest
 from metier.record.glance import UNDECODABLE, rows_since
@@ -58,6 +61,8 @@ def proposed_grant(
     at = moment(now)
     if scope == "session" and not shown.session:
         return "this call belongs to no session, so there is none to grant it for"
+    if any_arguments and (why := only_as_asked(shown.permissions.get("binaries", ()), shown.interpreter)):
+        return why
     if uses is not None and uses < 1:
         return "a grant is for one use or more"
     if days is not None and not 0 < days <= 36_500:
@@ -91,6 +96,17 @@ def proposed_grant(
     )
 
 
+def only_as_asked(programs: Iterable[str], interpreter: str) -> str:
+    """Why a call that uses these programs can be granted for its exact arguments only; empty when it need not be. `interpreter` is
+    one that goes by another name. Whatever one may tell a shell is whatever there is."""
+    name = interpreter or next((each for each in sorted(programs) if is_interpreter(each)), "")
+    return (
+        f"{one_line(name, 80)!r} runs whatever it is told, so it is granted for exact arguments only"
+        if name
+        else ""
+    )
+
+
 def arguments_digest(key: str, arguments: dict[str, Json]) -> str:
     """How a grant remembers exact arguments."""
     return keyed_digest(bytes.fromhex(key), canonical(arguments))
@@ -120,6 +136,9 @@ def fits(grant: StandingGrant, shown: Shown, scope: Scope, *, approval: str, by:
             return f"the standing grant is not for what was asked: its {name} differs"
     if scope == "session" and not shown.session:
         return "this call belongs to no session"
+    programs = shown.permissions.get("binaries", ())
+    if not grant.arguments and (why := only_as_asked(programs, shown.interpreter)):
+        return why
     if bool(grant.arguments) != bool(grant.key) or (
         grant.key and grant.arguments != arguments_digest(grant.key, shown.arguments)
     ):

@@ -16,23 +16,24 @@ from anyio import CapacityLimiter, to_thread
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
-from metier.catalog.catalog import Catalog, Listed
+from metier.catalog.catalog import Catalog
 from metier.catalog.here import owner
+from metier.catalog.listed import Listed
 from metier.catalog.watch import changes
 from metier.config.load import load
 from metier.config.settings import Settings
 from metier.disclosure import toolcalls
 from metier.disclosure.prompt import Body, Wanted, prompt
-from metier.disclosure.read_skill import TOOL as READ_SKILL
-from metier.disclosure.schemas import Names, Shape, shaped
+from metier.disclosure.schemas import Shape, shaped
 from metier.errors import MetierError
+from metier.gate.agent_bytes import names_agent
 from metier.gate.situation import NO_SKILL, Situation, look
 from metier.host.running import Running
 from metier.model import strictjson
 from metier.model.call import ApprovedCall, Call, Principal, ValidCall
 from metier.model.digest import Json
 from metier.model.outcome import Failed, Outcome, Pending, Refused
-from metier.model.skill import Skill, Tool
+from metier.model.skill import Answer, Skill, Tool
 from metier.pipeline import House, run
 from metier.prepare import Workshop
 from metier.record.approvals import stored_call
@@ -42,9 +43,11 @@ from metier.record.turn import Busy
 from metier.record.writer import Writer
 from metier.runtime.asked import MOST_CALLS, name_of, not_asked
 from metier.runtime.guard import guard
+from metier.runtime.inner import Inner
+from metier.runtime.modules import Modules
 from metier.runtime.readable import readable
 from metier.runtime.sandboxes import Sandboxes
-from metier.runtime.state import Operations, Seen, State
+from metier.runtime.state import OWN_TOOLS, Operations, Seen, State
 from metier.runtime.waiting import decided, not_taken_up
 from metier.telemetry import Telemetry
 
@@ -61,10 +64,12 @@ class Runtime:
         self._principal = principal
         self._tasks = tasks
         self._closed = False
-        self._tools: Mapping[str, Tool] = {READ_SKILL.name: READ_SKILL}
-        self._recorder = Recorder(state.log, Writer(state.database), tools=self._tools.keys())
+        self._recorder = Recorder(state.log, Writer(state.database), tools=self._known)
         self._sandboxes = Sandboxes(seen.settings, tasks)
         self._running = Running()
+        self._inner = Inner(self._run, tasks)
+        self._modules = Modules(self._inner, self._sandboxes, self._running, state.trust.all)
+        self._reading = anyio.Lock()
         self._limiter = CapacityLimiter(2)
         """Threads for looking at the state, which nobody else can use up."""
         self._telemetry = Telemetry.of(seen.settings)
@@ -120,7 +125,8 @@ class Runtime:
                 holds nothing; `resume` takes it up once it is approved.
             unattended: nobody is there to be asked.
         """
-        made = self._call(name_of(tool), {} if arguments is None else arguments, unattended=unattended)
+        named = self._seen.internal(name_of(tool))
+        made = self._call(named, {} if arguments is None else arguments, unattended=unattended)
         outcome = await self._run(made)
         if not isinstance(outcome, Pending) or wait <= 0:
             return outcome
@@ -157,9 +163,19 @@ class Runtime:
     def _body(self, listed: Listed) -> str | None:
         return readable(self._state, self._seen, self._principal, listed)
 
+    @property
+    def _offered(self) -> list[Tool]:
+        """What a model is shown: our own tools, and those of skills that can be used here and now."""
+        skills = (skill for skill in self._seen.catalog.usable() if skill.model_may_invoke)
+        own = (tool for tool in OWN_TOOLS.values() if self._seen.scripts or not tool.as_subject)
+        return [*own, *(tool for skill in skills for tool in skill.tools)]
+
+    def _known(self, name: str) -> bool:
+        return name in self._seen.tools
+
     def tools(self, shape: Shape) -> list[dict[str, Json]]:
         """The tools a model can call, in a provider's shape."""
-        return shaped(self._tools.values(), shape)
+        return shaped(self._offered, shape)
 
     async def handle(self, tool_calls: object) -> list[dict[str, Json]]:
         """Answer a provider's own tool calls with its own result messages, in the same order.
@@ -169,11 +185,14 @@ class Runtime:
         """
         # In a thread: there may be megabytes of JSON in it.
         asked = await to_thread.run_sync(lambda: toolcalls.parse(tool_calls, loads=strictjson.loads))
-        internal = Names.of(self._tools.values()).internal
+        seen = self._seen
         outcomes: dict[int, Outcome] = {}
+        answers: dict[int, Answer] = {}
 
         async def one(index: int, each: toolcalls.Asked) -> None:
-            call = self._call(internal.get(each.name, each.name), each.arguments)
+            call = self._call(seen.internal(each.name), each.arguments)
+            tool = seen.tools.get(call.tool)
+            answers[index] = tool.answer if tool is not None else "value"
             outcomes[index] = await self._run(call, not_asked(call, index, each.problem))
 
         async with anyio.create_task_group() as tasks:
@@ -182,7 +201,10 @@ class Runtime:
                 await checkpoint()  # others get their turn between any two
         for index, each in enumerate(asked[MOST_CALLS:], start=MOST_CALLS):
             await one(index, each)
-        return toolcalls.results(asked, [outcomes[index] for index in range(len(asked))])
+        every = range(len(asked))
+        return toolcalls.results(
+            asked, [outcomes[index] for index in every], [answers[index] for index in every]
+        )
 
     async def reload(self) -> None:
         """Read the configuration and look at every root again. Calls under way keep the catalog they started with.
@@ -194,6 +216,18 @@ class Runtime:
         off = {name for name, listed in seen.catalog.by_name.items() if listed.shown == "disabled"}
         for name in off | seen.trusts.disabled.keys() | seen.trusts.revoked:
             self._running.stop(name)
+        await self._read_code()
+
+    async def _read_code(self) -> None:
+        """Skills that exist only as code are read by running them, those that may be."""
+        if not any(each.probe for each in self._seen.catalog.by_name.values()):
+            return
+        from metier.runtime.probing import probe, waiting  # most installations have none
+
+        async with self._reading:  # whoever comes second finds them read
+            unread = waiting(tuple(self._seen.catalog.by_name.values()))
+            if unread and await probe(unread, self._house(), self._state.bundles):
+                self._seen = await to_thread.run_sync(self._state.look, limiter=self._limiter)
 
     async def _run(self, call: Call, refused: Refused | None = None) -> Outcome:
         """One call in a task of its own: a caller who goes away cancels the call, but never its record.
@@ -243,7 +277,8 @@ class Runtime:
             )
         if refused is not None:
             return await self._recorder.refused(call, refused)
-        return await self._telemetry.observed(run)(call, self._house())
+        with self._inner.under(call):
+            return await self._telemetry.observed(run)(call, self._house())
 
     async def _refresh(self) -> None:
         """What other processes and the operator changed counts from the next call on."""
@@ -290,23 +325,23 @@ class Runtime:
                     lambda: look(valid, catalog=catalog, trust=state.trust, bundles=state.bundles)
                 )
             try:
-                if valid.call.approval is None:
+                if valid.call.approval is None and not names_agent(valid):
                     return state.look_at(valid, seen, found, environ, wait=False)
             except Busy:
                 pass
             return await to_thread.run_sync(lambda: state.look_at(valid, seen, found, environ, wait=True))
 
         return House(
-            tools=self._tools,
+            tools=seen.tools,
             catalog=catalog,
             look=look_now,
-            operations=Operations(state, catalog),
+            operations=Operations(state, catalog, self._modules.operations(seen)),
             recorder=self._recorder,
             workshop=self._workshop(catalog, environ),
         )
 
     def _workshop(self, catalog: Catalog, environ: Mapping[str, str]) -> Workshop:
-        state = self._state
+        state, settings = self._state, self._seen.settings
 
         def bind_first_use(approved: ApprovedCall) -> bool:
             skill, found = approved.authorized.valid.skill, approved.authorized.bytes
@@ -319,9 +354,10 @@ class Runtime:
             snapshot=state.bundles.open,
             bind=bind_first_use,
             disable=state.disable,
-            host=self._sandboxes.host,
+            host=lambda job: self._sandboxes.host(job, settings, self._inner),
             ground=self._seen.ground,
-            packages=self._seen.settings.python.packages,
+            packages=settings.python.packages,
+            operator=settings.operator,
             environ=environ,
             running=self._running,
         )
@@ -340,6 +376,7 @@ async def _opened(
         async with anyio.create_task_group() as tasks:
             runtime = Runtime(state, seen, agent, tasks)
             tasks.start_soon(guard, state, runtime._running, runtime._refresh)  # pyright: ignore[reportPrivateUsage]
+            await runtime._read_code()  # pyright: ignore[reportPrivateUsage]
             if watch:
                 tasks.start_soon(runtime._follow)  # pyright: ignore[reportPrivateUsage]
             try:
@@ -355,6 +392,7 @@ async def _opened(
         if runtime is not None:
             with anyio.CancelScope(shield=True):
                 await runtime._sandboxes.aclose()  # pyright: ignore[reportPrivateUsage]
+                runtime._modules.close()  # pyright: ignore[reportPrivateUsage]
                 await runtime._running.settle(state.disable)  # pyright: ignore[reportPrivateUsage]
         state.database.close()
 

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from metier.catalog.here import owner
 from metier.config.settings import Settings
-from metier.disclosure.read_skill import TOOL as READ_SKILL
 from metier.gate.explain import Explained, explain
 from metier.gate.principals import rebuilt
 from metier.gate.situation import look
@@ -25,7 +24,7 @@ from metier.runtime.own import OPERATOR_RUN, OwnRun, own_tool
 from metier.runtime.state import State
 
 _ANY_FILE: Final = OwnRun(name="", data=b"", entry=InlineCode(language="python", source=""))
-_TOOLS: Final = {each.name: each for each in (READ_SKILL, own_tool(_ANY_FILE))}
+_OWN_RUN: Final = own_tool(_ANY_FILE)
 _KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 
@@ -51,11 +50,12 @@ def explained(
         call = Call(
             id=f"call_{secrets.token_hex(12)}",
             principal=who,
-            tool=tool,
+            tool=seen.internal(tool),
             arguments=arguments,
             cwd=os.getcwd() if runs else None,
         )
-        valid = validate(call, tools=_TOOLS, catalog=seen.catalog, ground=seen.ground)
+        tools = {**seen.tools, _OWN_RUN.name: _OWN_RUN}
+        valid = validate(call, tools=tools, catalog=seen.catalog, ground=seen.ground)
         if isinstance(valid, Refused):
             return valid
         found = look(valid, catalog=seen.catalog, trust=state.trust, bundles=state.bundles)

@@ -101,7 +101,7 @@ async def run_own(settings: Settings, wanted: OwnRun, ask: Ask | None = None) ->
                 catalog=Catalog(),
                 look=judged,
                 operations=Operations(state, Catalog()),
-                recorder=Recorder(state.log, Writer(state.database), tools=[tool.name]),
+                recorder=Recorder(state.log, Writer(state.database), tools=[tool.name].__contains__),
                 workshop=Workshop(
                     sandboxes=sandboxes,
                     snapshot=bundles.open,

@@ -4,7 +4,7 @@ layer is asked what it would say."""
 import os
 import secrets
 
-from metier.catalog.catalog import Listed
+from metier.catalog.listed import Listed
 from metier.disclosure.read_skill import TOOL as READ_SKILL
 from metier.gate.explain import explain
 from metier.gate.situation import look

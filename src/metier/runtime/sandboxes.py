@@ -10,7 +10,7 @@ from anyio.abc import TaskGroup
 
 from metier.config.settings import Settings
 from metier.model.job import Fault, Job, Report
-from metier.model.ports import Host
+from metier.model.ports import Caller, Host
 from metier.sandbox.protocol import Sandbox
 from metier.sandbox.select import Unavailable, select
 from metier.sandbox.wall import Wall
@@ -32,19 +32,32 @@ class Sandboxes:
         return self._made[0]
 
     @asynccontextmanager
-    async def host(self, job: Job) -> AsyncGenerator[Host]:
-        """The bridge of one run: open while it runs, and everything is refused once it is over."""
+    async def host(
+        self, job: Job, settings: Settings | None = None, caller: Caller | None = None
+    ) -> AsyncGenerator[Host]:
+        """The bridge of one run: open while it runs, and everything is refused once it is over.
+
+        `settings` are those of now, where they may have changed since the sandboxes were made. `caller` makes the calls that
+        the code of a skill asks for.
+        """
         from metier.host.bridge import Bridge
         from metier.host.call_log import CallLog, WriteCallLog
         from metier.host.exec import Exec
+        from metier.host.gateway import Post, SendMessage
+        from metier.host.gateway_client import GatewayClient
         from metier.host.http import Http
         from metier.host.log import Log
+        from metier.host.operation import Operate
         from metier.host.secrets import Secrets
         from metier.sandbox.given import given_to
+        from metier.sandbox.given_secrets import mask_of
 
-        known, granted = Secrets(self._settings.secrets), job.permissions
-        log = CallLog(self._settings.home, job.call_id, job.skill, self._settings.audit.payloads)
+        settings = settings or self._settings
+        known, granted = Secrets(settings.secrets), job.permissions
+        gateway = GatewayClient(settings.gateway, seconds=job.limits.timeout)
+        log = CallLog(settings.home, job.call_id, job.skill, settings.audit.payloads)
         services = {
+            "call": Operate(job.call_id, job.skill, granted, caller, mask_of(job)),
             "exec": Exec(job, self._nested),
             "http": Http(
                 granted.hosts,
@@ -54,6 +67,8 @@ class Sandboxes:
             ),
             "log": Log(job.call_id, job.skill, log),
             "call_log.write": WriteCallLog(log),
+            "gateway.post": Post(gateway),
+            "gateway.send_message": SendMessage(gateway, settings.operator, log),
         }
         async with Bridge(job.call_id, job.skill, granted, services) as bridge:
             yield bridge

@@ -4,23 +4,29 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Final, Self, final
 
 from anyio import to_thread
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from metier.catalog.bundle import BundleStore
-from metier.catalog.catalog import Catalog, Listed
+from metier.catalog.catalog import Catalog
 from metier.catalog.catalog import load as load_catalog
 from metier.catalog.here import environment_here, owner
-from metier.catalog.hold import bind, declared_by, hold
+from metier.catalog.hold import bind_first, declared_by, hold
 from metier.catalog.journal import tell
+from metier.catalog.listed import Listed
+from metier.catalog.scripts import can_run_something
 from metier.config.ground import POLICY, ground_of
 from metier.config.settings import Settings
-from metier.dialects import frontmatter
+from metier.dialects.manifest import instructions
+from metier.disclosure.read_skill import TOOL as READ_SKILL
 from metier.disclosure.read_skill import read_skill
+from metier.disclosure.run_in_skill import TOOL as RUN_IN_SKILL
 from metier.errors import BundleError, ConfigError
+from metier.gate.agent_bytes import named_agent
 from metier.gate.around import around
 from metier.gate.budget import scopes
 from metier.gate.confirmation import question
@@ -33,6 +39,7 @@ from metier.model.call import ApprovedCall, Bytes, ValidCall
 from metier.model.ground import Ground
 from metier.model.outcome import Completed, Failed
 from metier.model.ports import OperationFunction
+from metier.model.skill import Tool
 from metier.openfile import Signature, signature_at
 from metier.record import confirmations
 from metier.record.approval_clock import moment
@@ -47,9 +54,12 @@ from metier.record.standing import answering_in
 from metier.record.steering import steering_in
 from metier.record.still import steered, written
 from metier.record.trust import NO_TRUSTS, Trusts, TrustStore
-from metier.sandbox.job_binaries import real_programs
+from metier.runtime.inner_tools import INNER_TOOLS
+from metier.sandbox.job_operator_programs import real_files
 
 _MOST_LOOKS: Final = 20
+OWN_TOOLS: Final[Mapping[str, Tool]] = {each.name: each for each in (READ_SKILL, RUN_IN_SKILL)}
+"""What models can call that belongs to no skill. No skill takes one of these names: its tools have its own before theirs."""
 
 
 @final
@@ -60,11 +70,19 @@ class Seen(Struct, frozen=True, kw_only=True):
     files: tuple[Signature | None, ...]
     """Of the configuration files."""
     catalog: Catalog
+    tools: Mapping[str, Tool] = field(default_factory=lambda: OWN_TOOLS)
+    """Of ours and of every skill."""
     trusts: Trusts
     rules: Rules
     ground: Ground
+    scripts: bool = False
+    """Whether a skill that can be used has something for `run_in_skill`."""
     version: int
     """Of the database."""
+
+    def internal(self, name: str) -> str:
+        """The name of the tool that is meant, also where somebody says it as models are told it."""
+        return name if name in self.tools else self.catalog.functions.get(name, name)
 
     @classmethod
     def of(cls, settings: Settings, rules: Rules) -> Self:
@@ -108,9 +126,11 @@ class State:
             settings=settings,
             files=files,
             catalog=catalog,
+            tools={**catalog.tools, **OWN_TOOLS, **INNER_TOOLS},
             trusts=trusts,
             rules=rules,
             ground=ground_of(settings),
+            scripts=can_run_something(catalog.usable()),
             version=version,
         )
 
@@ -179,7 +199,7 @@ class State:
         if snapshot is None or (held.bytes.first_use and not self.bind(listed, held.bytes, by=owner())):
             return None
         data = snapshot.read(listed.manifest)
-        return None if data is None else frontmatter.body(data)
+        return None if data is None else instructions(data, listed.manifest)
 
     def bind(self, listed: Listed, found: Bytes, *, by: str) -> bool:
         """Bind a skill to the bytes of its first use."""
@@ -187,7 +207,7 @@ class State:
         declared = declared_by(snapshot, listed.manifest, folder=listed.folder) if snapshot else None
         if declared is None:
             return False
-        return bind(listed, declared, found, trust=self.trust, how="first_use", by=by)
+        return bind_first(listed, declared, found, trust=self.trust, by=by)
 
     def look_at(
         self, valid: ValidCall, seen: Seen, found: Found, environ: Mapping[str, str], *, wait: bool
@@ -208,7 +228,7 @@ class State:
             grants = _current(connection, facts.steering.grants, valid.tool.name)
             asked_in = confirmations.asked_in(connection, asked[0], asked[1], now.wall) if asked else None
             decided_by = decider_of(connection, valid.call.approval) if valid.call.approval else ""
-        resumed = valid.call.approval is not None
+        resumed, agent = valid.call.approval is not None, named_agent(valid, seen.ground)
         return situation(
             valid,
             found,
@@ -216,11 +236,14 @@ class State:
             now=now,
             exhausted=exhausted,
             grants=grants,
-            programs=programs_on(environ),
+            programs=programs_on(environ, seen.ground),
             environ=environ,
             asked_in=asked_in,
             decided_by=decided_by,
-            around=around(valid, programs_on(environ), environ) if resumed else NOT_LOOKED_AT,
+            around=around(valid, programs_on(environ, seen.ground), environ, seen.ground, agent)
+            if resumed
+            else NOT_LOOKED_AT,
+            agent=agent,
             written=before,
         )
 
@@ -244,9 +267,9 @@ class State:
         disable(self.database, skill, call_id=call_id, why=why, digest=digest)
 
 
-def programs_on(environ: Mapping[str, str]) -> Programs:
-    """Which real file each program is, as these surroundings have it."""
-    return lambda names: real_programs(names, environ.get("PATH", ""))
+def programs_on(environ: Mapping[str, str], ground: Ground) -> Programs:
+    """Which real file each program is, as the operator says it or these surroundings have it."""
+    return lambda names: real_files(names, ground.programs, environ.get("PATH", ""))
 
 
 def _current(
@@ -262,12 +285,21 @@ def _current(
 class Operations:
     """The operations of Metier's own modules, for the catalog one call started with."""
 
-    def __init__(self, state: State, catalog: Catalog) -> None:
+    def __init__(
+        self,
+        state: State,
+        catalog: Catalog,
+        more: Mapping[tuple[str, str], OperationFunction] = MappingProxyType({}),
+    ) -> None:
+        """`more` are those that a running program of ours offers besides."""
         self._state = state
         self._catalog = catalog
+        self._more = more
 
     def find(self, module: str, operation: str) -> OperationFunction | None:
-        return {("skills", "read"): self._read_skill}.get((module, operation))
+        if (module, operation) == ("skills", "read"):
+            return self._read_skill
+        return self._more.get((module, operation))
 
     async def _read_skill(self, approved: ApprovedCall) -> Completed | Failed:
         return await to_thread.run_sync(self._read, approved)

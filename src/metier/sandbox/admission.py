@@ -12,7 +12,7 @@ import anyio
 from msgspec.structs import replace
 
 from metier.errors import MetierError
-from metier.model.entry import Command
+from metier.model.entry import Command, Program
 from metier.model.job import Fault, Job, Report
 from metier.sandbox.job_limits import bounded
 from metier.sandbox.wall import WallError
@@ -84,6 +84,7 @@ def busy(why: str) -> Report:
 def unfit(job: Job) -> str:
     """What in a job no program could be given; empty when all of it can."""
     argv = job.entry.argv if isinstance(job.entry, Command) else ()
+    argv = job.entry.args if isinstance(job.entry, Program) else argv
     places = [place.path for place in job.places]
     for text in (*argv, *job.environment, *job.environment.values(), job.cwd, job.bundle, *places):
         if "\0" in text:

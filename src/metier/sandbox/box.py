@@ -17,17 +17,18 @@ from metier.model.job import Place
 from metier.sandbox import bwrap_line
 from metier.sandbox.cgroup import Group
 from metier.sandbox.glance import Glance
-from metier.sandbox.kept import surroundings
+from metier.sandbox.kept import around, surroundings
 from metier.sandbox.lend import Lending, Tenant
 from metier.sandbox.limits import kernel_limits
 from metier.sandbox.mounts import Holding
 from metier.sandbox.process import Process, Tree, start, tree, two_pipes, until_ended
 from metier.sandbox.supervisor import BY_SUPERVISOR
-from metier.sandbox.wall import Look, Policy, WallError
+from metier.sandbox.wall import OUT, Look, Policy, WallError
 
 BUILD_SECONDS: Final = 10.0
 END_SECONDS: Final = 0.5
 LOOK_SECONDS: Final = 0.05
+_LISTED: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @final
@@ -124,6 +125,15 @@ class Box:
             if os.stat(root).st_dev != os.stat("/").st_dev:
                 disks = (os.statvfs(root + self._temporary),)
         return Look(disks, seen.resident, seen.written, seen.processes)
+
+    def left(self) -> int:
+        """A descriptor of the `out` folder inside; -1 while it is being built and when it is over. The one part of the way
+        there that a run can replace is the last, and that is not followed."""
+        root = f"/proc/{self.pid}/root"
+        with suppress(OSError):
+            if self._first >= 0 and os.stat(root).st_dev != os.stat("/").st_dev:
+                return os.open(f"{root}{self._temporary}/{OUT}", _LISTED)
+        return -1
 
     def strike(self) -> tuple[float, int] | None:
         """Kill everything inside, without waiting: processor seconds and largest size so far. None when it has ended."""
@@ -243,7 +253,7 @@ class _Start:
             places=sources,
             temporary=self._temporary,
             temporary_bytes=self._policy.file_mb << 20,
-            environment={**inside.environment, **surroundings(self._temporary)},
+            environment=around(inside.environment, surroundings(self._temporary)),
             cwd=inside.cwd,
             supervised=not inside.filter,
             network=self._policy.network,

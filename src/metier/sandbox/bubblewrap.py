@@ -24,7 +24,7 @@ from metier.sandbox.guest import syscall_filter
 from metier.sandbox.kept import Kept, Pool
 from metier.sandbox.lend import Lending, lending
 from metier.sandbox.limits import OWN_MB, kernel_limits
-from metier.sandbox.mounts import is_system, system_folders
+from metier.sandbox.mounts import is_system, loaders, system_folders
 from metier.sandbox.process import in_starter, in_starter_now
 from metier.sandbox.protocol import Missing
 from metier.sandbox.supervisor import Setup, Supervisor
@@ -255,6 +255,9 @@ class _Straight:
     def look(self) -> Look:
         return self._box.look()
 
+    def left(self) -> int:
+        return self._box.left()
+
     def strike(self) -> Ended | None:
         used = self._box.strike()
         return used and Ended(signal=9, why="killed", cpu_seconds=used[0], memory_bytes=used[1])
@@ -298,9 +301,10 @@ def _filter() -> bytes:
 def _setup(policy: Policy, temporary: str, python: bool) -> Setup:
     places = policy.places
     folders = [path for path, link in system_folders() if not link]
+    any_program = [*folders, *(place.path for place in places)]
     return Setup(
         read=["/"],  # of a root that holds nothing but what was granted: a first start shows as much
-        execute=[*folders, *(place.path for place in places)],
+        execute=any_program if policy.programs is None else [*policy.programs, *loaders()],
         write=[*_DEVICES, *(place.path for place in places if place.writable)],
         temporary=[temporary],
         limits=kernel_limits(policy),

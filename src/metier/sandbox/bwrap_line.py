@@ -9,7 +9,7 @@ from typing import Final
 
 from metier.model.job import Place
 from metier.sandbox.mounts import system_files, system_folders
-from metier.sandbox.wall import WallError
+from metier.sandbox.wall import OUT, WallError
 
 WHERE: Final = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap", "/run/current-system/sw/bin/bwrap")
 TEMPORARY: Final = ("/tmp", "/var/tmp", "/run/tmp")  # noqa: S108  inside, and empty at every start
@@ -68,6 +68,7 @@ def options(
     words += _machine(network, alone)
     words += ["--proc", "/proc", *_devices(supervised), "--symlink", temporary, SHARED_MEMORY]
     words += ["--size", str(temporary_bytes), "--perms", "0700", "--tmpfs", temporary]
+    words += ["--perms", "0700", "--dir", f"{temporary}/{OUT}"]
     for place, source in places:
         option = "--bind" if place.writable else "--ro-bind"
         words += [option if isinstance(source, str) else f"{option}-fd", str(source), place.path]

@@ -25,6 +25,7 @@ from metier.model.job import Ending, Event, Fault, Job, Report, Usage
 from metier.record.private import make_private_folder
 from metier.sandbox import deno_plan
 from metier.sandbox.admission import Admission, not_started
+from metier.sandbox.artifacts import Artifacts, is_empty
 from metier.sandbox.bounds import Bounds
 from metier.sandbox.deno_plan import NotPossible, Shape, order_of, shape_of
 from metier.sandbox.deno_pool import Engine, Pool
@@ -118,6 +119,8 @@ class DenoSandbox:
             return not_started(shape.why)
         engine = await self._pool.take(shape)
         self._under_way.add(engine)
+        artifacts = Artifacts(job)
+        engine.take = artifacts.take
         key = secrets.token_hex(16)
         wire = Wire(
             engine.read_fd,
@@ -148,12 +151,13 @@ class DenoSandbox:
             engine.audit.finish()
         finally:
             await self._clear_away(engine, shape)
-        return _report(job, said, cut, wire, ended, engine, time.monotonic() - began)
+        return artifacts.told(_report(job, said, cut, wire, ended, engine, time.monotonic() - began))
 
     async def _after(self, said: End, engine: Engine) -> Ended:
         """Its last word is said: it goes now, and its corpse may be cleared away later."""
         if isinstance(said, Broken) and said.problem != "closed":
             return await engine.kill()
+        await _kept(engine)
         struck = None if isinstance(said, Broken) else engine.strike()
         if struck is not None:
             return struck
@@ -191,6 +195,19 @@ class DenoSandbox:
         if problem is None:
             self._plain.add((shape.bundle, shape.stamp))
         return problem or shape
+
+
+async def _kept(engine: Engine) -> None:
+    """Take what it leaves, while it is there to be looked into; others hand that over when they have ended."""
+    folder = engine.left()
+    if folder < 0:
+        return
+    try:
+        if engine.take is not None and not is_empty(folder):
+            with anyio.CancelScope(shield=True):
+                await to_thread.run_sync(engine.take, folder)
+    finally:
+        os.close(folder)
 
 
 def _report(

@@ -8,6 +8,7 @@ how it died is taken from them.
 """
 
 import os
+import re
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -27,7 +28,8 @@ _MOST_LINES: Final = 20_000
 _NOTICED: Final = 0.002
 _REST: Final = 4
 """Reading that took longer is followed by a rest of so many times as long: others want the loop too."""
-_OUT_OF_MEMORY: Final = b"out of memory"
+_OUT_OF_MEMORY: Final = re.compile(rb"out of memory|memory allocation of \d+ bytes failed")
+"""How the engine says it of its heap, and of what lies outside."""
 _KINDS: Final = frozenset({"read", "write", "env", "net", "run", "ffi", "sys", "import"})
 
 
@@ -98,7 +100,7 @@ class Audit:
         except BlockingIOError:
             return False
         if self._lines > _MOST_LINES:  # it floods us; only how it died is still of interest
-            self.out_of_memory = self.out_of_memory or _OUT_OF_MEMORY in data
+            self._last_words(data)
             return bool(data)
         *lines, self._rest = (self._rest + data).split(b"\n")
         self._lines += len(lines)
@@ -111,7 +113,7 @@ class Audit:
 
     def _read(self, line: bytes) -> None:
         if not line.startswith(b'{"v":'):
-            self.out_of_memory = self.out_of_memory or _OUT_OF_MEMORY in line
+            self._last_words(line)
             return
         try:
             access = _decode(line)
@@ -121,6 +123,9 @@ class Audit:
             self._cwd = access.value or "/"  # the runner says it first, before there is any other code
         elif access.permission in _KINDS and not self._was_granted(access):
             self._events.add(access.permission, access.value or "all")
+
+    def _last_words(self, data: bytes) -> None:
+        self.out_of_memory = self.out_of_memory or _OUT_OF_MEMORY.search(data) is not None
 
     def _was_granted(self, access: _Access) -> bool:
         value = access.value

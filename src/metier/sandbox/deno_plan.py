@@ -18,7 +18,9 @@ from metier.model.entry import InlineCode, ScriptHandler
 from metier.model.guarantee import Guarantee
 from metier.model.hook import HOOK
 from metier.model.job import Job, Place
+from metier.sandbox.deno_imports import import_map
 from metier.sandbox.job_environment import no_variable
+from metier.sandbox.own_file import not_in_bundle
 from metier.sandbox.wall import Policy
 from metier.sandbox.wire_message import MOST_BYTES
 
@@ -86,7 +88,7 @@ def shape_of(job: Job, *, engine: str, cache: str) -> Shape | NotPossible:
     stamp = stamp_of(job.bundle) if job.bundle else ()
     if isinstance(stamp, NotPossible):
         return stamp
-    if isinstance(job.entry, ScriptHandler) and (problem := _not_in_bundle(job.entry, job.bundle)):
+    if isinstance(job.entry, ScriptHandler) and (problem := not_in_bundle(job.entry.path, job.bundle)):
         return NotPossible(why=problem)
     for place in job.places:
         if problem := _moved(place):
@@ -117,7 +119,7 @@ def shape_of(job: Job, *, engine: str, cache: str) -> Shape | NotPossible:
     for path in (*shape.reads, *shape.writes):
         if "," in path:
             return NotPossible(why=f"the engine cannot be granted {path!r}: it has a comma in its name")
-    return msgspec.structs.replace(shape, argv=_argv(shape, engine, job.limits.memory_mb))
+    return msgspec.structs.replace(shape, argv=_argv(shape, engine, job))
 
 
 def order_of(job: Job) -> dict[str, Json]:
@@ -128,6 +130,7 @@ def order_of(job: Job) -> dict[str, Json]:
         "environment": dict(job.environment),
         "most_message": MOST_BYTES,
         "most_result": job.limits.output_bytes,
+        "out": not job.cwd,
     }
     match job.entry:
         case InlineCode(language=language, source=source):
@@ -141,7 +144,7 @@ def order_of(job: Job) -> dict[str, Json]:
             raise AssertionError("not JavaScript; `takes` says so")
 
 
-def _argv(shape: Shape, engine: str, memory_mb: int) -> tuple[str, ...]:
+def _argv(shape: Shape, engine: str, job: Job) -> tuple[str, ...]:
     flags = [f"--allow-read={','.join(shape.reads)}"]
     if shape.writes:
         flags.append(f"--allow-write={','.join(shape.writes)}")
@@ -150,23 +153,11 @@ def _argv(shape: Shape, engine: str, memory_mb: int) -> tuple[str, ...]:
     return (
         engine,
         *_BASE_FLAGS,
-        f"--import-map={GUEST}/import_map.json",
+        f"--import-map={import_map(job, GUEST)}",
         *flags,
-        f"--v8-flags=--max-old-space-size={max(_LEAST_HEAP_MB, memory_mb)}",
+        f"--v8-flags=--max-old-space-size={max(_LEAST_HEAP_MB, job.limits.memory_mb)}",
         f"{GUEST}/runner.mjs",
     )
-
-
-def _not_in_bundle(entry: ScriptHandler, bundle: str) -> str:
-    parts = entry.path.split("/")
-    if not bundle:
-        return f"{entry.path!r} is a file of a skill, and this call has no skill"
-    if "\0" in entry.path or any(part in ("", ".", "..") for part in parts):
-        return f"{entry.path!r} is not a path inside the skill"
-    path = os.path.join(bundle, entry.path)
-    if os.path.realpath(path) != path or not os.path.isfile(path):
-        return f"{entry.path!r} is not a file of the skill"
-    return ""
 
 
 def _moved(place: Place) -> str:

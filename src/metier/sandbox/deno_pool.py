@@ -20,7 +20,7 @@ from metier.sandbox.deno_audit import Audit
 from metier.sandbox.deno_plan import Shape
 from metier.sandbox.process import two_pipes
 from metier.sandbox.unbroken import unbroken
-from metier.sandbox.wall import Ended, Look, Program, Running, Wall, WallError
+from metier.sandbox.wall import Ended, Look, Program, Running, Take, Wall, WallError
 
 PROCESS_MB: Final = 46
 _OLDEST_SECONDS: Final = 300.0
@@ -40,6 +40,8 @@ class Engine:
         self.write_fd: Final = write_fd
         self.read_fd: Final = read_fd
         self.since: Final = time.monotonic()
+        self.take: Take | None = None
+        """Who takes what it leaves, once it has its order."""
         self._running = running
         self._ended: Ended | None = None
         self._open = True
@@ -62,6 +64,9 @@ class Engine:
     def proxy(self) -> None:
         """It has no network of its own; the bridge is its way out."""
         return
+
+    def left(self) -> int:
+        return self._running.left()
 
     def strike(self) -> Ended | None:
         """End it without waiting. `end` must follow."""
@@ -118,6 +123,12 @@ def _known(ended: Ended) -> Ended:
 async def start(wall: Wall, shape: Shape, *, ahead: bool = False) -> Engine:
     """Start a process; one that is started ahead makes itself ready for more. Raises WallError, with nothing left."""
     audit = Audit(reads=shape.reads, writes=shape.writes, variables=shape.variables)
+    engines: list[Engine] = []
+
+    def take(folder: int) -> None:
+        for taking in [engine.take for engine in engines if engine.take is not None]:
+            taking(folder)
+
     try:
         their_input, write_fd, read_fd, their_output = two_pipes()
     except BaseException:
@@ -132,6 +143,7 @@ async def start(wall: Wall, shape: Shape, *, ahead: bool = False) -> Engine:
         stderr=audit.theirs,
         alone=True,
         exact_memory=shape.exact_memory,
+        take=take,
     )
     try:
         running = await wall.start(shape.policy, program)
@@ -144,7 +156,8 @@ async def start(wall: Wall, shape: Shape, *, ahead: bool = False) -> Engine:
         os.close(their_input)
         os.close(their_output)
     audit.close_theirs()
-    return Engine(shape, running, audit, write_fd, read_fd)
+    engines.append(Engine(shape, running, audit, write_fd, read_fd))
+    return engines[0]
 
 
 @final

@@ -18,8 +18,9 @@ from msgspec.structs import replace
 from metier.sandbox.address import why_closed, why_closed_name
 from metier.sandbox.egress_limits import EgressLimits
 from metier.sandbox.grants import read_grants
-from metier.sandbox.headers import IDEMPOTENT, METHODS, Lines, check_lines, fit_value
+from metier.sandbox.headers import METHODS, REPEATABLE, WEBDAV, Lines, check_lines, fit_value
 from metier.sandbox.hop import Hop, location, next_hop
+from metier.sandbox.own_origin import read_own, resolver_of, why_not
 from metier.sandbox.reply import Answer, Denied, Failed, Reply, Violation
 from metier.sandbox.secret import SHORTEST, Mask, SecretRef
 from metier.sandbox.url import BadUrl, Url, read_url
@@ -64,6 +65,7 @@ class Egress:
         *,
         hosts: frozenset[str],
         denied: frozenset[str] = frozenset(),
+        own: str = "",
         limits: EgressLimits | None = None,
         reveal: Callable[[str], str | None] = _no_secrets,
         secrets: frozenset[str] = frozenset(),
@@ -73,10 +75,16 @@ class Egress:
     ) -> None:
         """`hosts` are grants as `metier.sandbox.grants` reads them; one that cannot be read is a ConfigError.
 
+        `own` is the one origin of an Egress that Metier uses itself and no skill does (`metier.sandbox.own_origin`): it has
+        no grants beside it, and redirects are not followed.
+
         `reveal` gives the value of a secret this skill may use, by name, or None. `secrets` names those that were
         granted: they are masked from the first answer on, whether they were sent or not. `connect` is for the tests of
         this room, which have no public server: it says where an address is dialled after it passed every check.
         """
+        if own and hosts:
+            raise ValueError("what Metier asks for itself and what a skill was granted are two Egresses")
+        self._own = read_own(own) if own else None
         self._grants = read_grants(hosts, denied)
         self._limits = limits or EgressLimits()
         self._reveal = reveal
@@ -94,7 +102,11 @@ class Egress:
         from metier.sandbox.exchange import Exchange
         from metier.sandbox.pinned import Pins, system_resolver
 
-        pins = Pins(self._resolver or system_resolver, seconds=self._limits.connect_seconds)
+        resolver, seconds = self._resolver or system_resolver, self._limits.connect_seconds
+        if self._own is None:
+            pins = Pins(resolver, seconds=seconds)
+        else:
+            pins = Pins(resolver_of(self._own, resolver), seconds=seconds, why=why_not(self._own))
         exchange = Exchange(pins, self._limits, extra_roots=self._extra_roots, connect=self._connect)
         self._open = (pins, exchange)
         return self
@@ -148,7 +160,7 @@ class Egress:
 
         It is for a program that speaks TLS to the other end itself. Whoever asks for it closes it.
         """
-        url = self._blamed(self._admit(f"https://{place}/", "request"))
+        url = self._own_url(f"https://{place}/") or self._blamed(self._admit(f"https://{place}/", "request"))
         if not isinstance(url, Url):
             return url
         if not place.endswith(f":{url.port}") or not set("/?#").isdisjoint(place):
@@ -182,10 +194,10 @@ class Egress:
             return _invalid(
                 "who was granted a secret may not ask for the answer in pieces: no mask would fit them"
             )
-        url = self._admit(text, "request")
+        url = self._own_url(text) or self._admit(text, "request")
         if not isinstance(url, Url):
             return url
-        if method not in METHODS:
+        if method not in METHODS and (self._own is None or method not in WEBDAV):
             return _invalid(f"{method[:32]!r} is not one of {', '.join(sorted(METHODS))}")
         problem = check_lines(headers, secrets, self._limits)
         if problem is not None:
@@ -195,7 +207,7 @@ class Egress:
                 code="too_large",
                 message=f"The body has {len(body)} bytes; at most {self._limits.upload_bytes} are sent",
             )
-        if secrets and url.scheme != "https":
+        if secrets and url.scheme != "https" and self._own is None:
             return _invalid(f"secrets are sent over https only, not to {url.origin}")
         lines = self._reveal_all(secrets)
         if isinstance(lines, Failed):
@@ -222,6 +234,11 @@ class Egress:
                 return _no_secret(secret, "it holds a character that cannot stand in a header line")
             lines.append((line, secret.before + value))
         return lines
+
+    def _own_url(self, text: str) -> Url | None:
+        """A URL of the origin that this Egress is for. Without TLS it is pinned to this machine, so secrets may go there."""
+        url = read_url(text) if self._own is not None else None
+        return url if isinstance(url, Url) and self._own and url.origin == self._own.origin else None
 
     def _admit(self, text: str, cause: Literal["request", "redirect"]) -> Url | Denied | Violation | Failed:
         """Whether a URL may be asked for, before any name is looked up."""
@@ -255,6 +272,11 @@ class Egress:
             there = location(hop, reply) if follow else None
             if there is None:
                 return replace(reply, redirects=redirects, timing=replace(reply.timing, lookup=lookup))
+            if self._own is not None:
+                message = (
+                    f"{hop.url.origin} redirects; what is configured is asked itself and sends nobody on"
+                )
+                return Failed(code="redirect_refused", message=message)
             url = self._admit(there, "redirect")
             following = next_hop(hop, reply.status, url) if isinstance(url, Url) else url
             if not isinstance(following, Hop):
@@ -325,10 +347,10 @@ def _packed(answer: Answer) -> str:
 
 def _worth_another_try(hop: Hop, reply: Answer | Failed) -> bool:
     if isinstance(reply, Failed):
-        return reply.code in _NOTHING_SENT or (reply.code in _MAYBE_SENT and hop.method in IDEMPOTENT)
+        return reply.code in _NOTHING_SENT or (reply.code in _MAYBE_SENT and hop.method in REPEATABLE)
     # A server that says when to come back is better asked then than now.
     told_when = any(name == "retry-after" for name, _ in reply.headers)
-    return reply.status in _WORTH_ANOTHER_TRY and hop.method in IDEMPOTENT and not told_when
+    return reply.status in _WORTH_ANOTHER_TRY and hop.method in REPEATABLE and not told_when
 
 
 def _invalid(why: str) -> Failed:

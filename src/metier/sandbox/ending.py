@@ -6,10 +6,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from metier.model.digest import Json
-from metier.model.entry import Command, HttpRequest
+from metier.model.entry import Command, HttpRequest, Program
 from metier.model.job import Ending, Event, Job, Report
-from metier.model.outcome import Attempt, Completed, Failed, FailureCode, Request, Run
+from metier.model.outcome import Artifact, Attempt, Completed, Failed, FailureCode, Request, Run
 from metier.model.text import one_line
+from metier.sandbox.given_secrets import mask_of, without_secrets
+from metier.sandbox.secret import Mask
 
 _MOST_TOLD: Final = 64
 _LONGEST: Final = 2_000
@@ -64,38 +66,61 @@ NOTHING_ASKED: Final = Asked()
 
 
 def outcome_of(job: Job, report: Report, *, sandbox: str, asked: Asked = NOTHING_ASKED) -> Completed | Failed:
-    """How the call ended. A violation is a failure whatever came back besides it."""
-    run = _run(report, sandbox, asked)
+    """How the call ended. A violation is a failure whatever came back besides it. Secrets that the run was given as variables are
+    masked in what came back, and in what it asked for."""
+    mask = mask_of(job)
+    report = without_secrets(report, mask)
+    run = _run(report, sandbox, _without_secrets(asked, mask) if mask else asked)
     if report.violations:
-        return Failed(call_id=job.call_id, code="violation", message=_violation(report.violations), run=run)
+        said = _violation(report.violations)
+        return Failed(
+            call_id=job.call_id, code="violation", message=said, run=run, artifacts=report.artifacts
+        )
     if report.ending == "returned":
-        return Completed(call_id=job.call_id, value=_value(job, report), run=run)
+        return Completed(call_id=job.call_id, value=_value(job, report), run=run, artifacts=report.artifacts)
     return Failed(
         call_id=job.call_id,
         code=_code(job, report),
         message=one_line(_message(job, report), _LONGEST),
         run=run,
+        artifacts=report.artifacts,
     )
 
 
-def violated(outcome: Completed | Failed, seen: tuple[Event, ...]) -> Completed | Failed:
+def violated(outcome: Completed | Failed, seen: tuple[Event, ...], job: Job | None) -> Completed | Failed:
     """The outcome of a run of which violations are known that its report may not have: it was cancelled, or they were
     those of a program that ran for it and was cancelled with it."""
     if not seen or (outcome.run is not None and outcome.run.violations):
         return outcome
+    mask = Mask() if job is None else mask_of(job)
+    seen = tuple(replace(each, detail=mask.text(each.detail)) for each in seen)
     run = replace(outcome.run or Run(sandbox=""), violations=tuple(map(_attempt, seen)))
-    return Failed(call_id=outcome.call_id, code="violation", message=_violation(seen), run=run)
+    return Failed(
+        call_id=outcome.call_id,
+        code="violation",
+        message=_violation(seen),
+        run=run,
+        artifacts=outcome.artifacts,
+    )
 
 
 def _value(job: Job, report: Report) -> Json:
-    if not isinstance(job.entry, Command):
+    if not isinstance(job.entry, Command | Program):
         return report.value
-    return {
+    told: dict[str, Json] = {
         "stdout": report.stdout,
         "stderr": report.stderr,
         "exit_code": report.exit_code or 0,
         "truncated": report.truncated,
     }
+    if report.artifacts:
+        told["artifacts"] = told_artifacts(report.artifacts)
+    return told
+
+
+def told_artifacts(artifacts: tuple[Artifact, ...]) -> list[Json]:
+    """The files that a program left, for whoever called it."""
+    return [{"path": each.path, "type": each.type, "size": each.size} for each in artifacts]
 
 
 def _code(job: Job, report: Report) -> FailureCode:
@@ -171,6 +196,14 @@ def _run(report: Report, sandbox: str, asked: Asked) -> Run:
         violations=tuple(map(_attempt, report.violations)),
         requests=asked.requests,
         requests_unlisted=asked.unlisted,
+    )
+
+
+def _without_secrets(asked: Asked, mask: Mask) -> Asked:
+    return replace(
+        asked,
+        requests=tuple(replace(each, detail=mask.text(each.detail)) for each in asked.requests),
+        refused=tuple(replace(each, detail=mask.text(each.detail)) for each in asked.refused),
     )
 
 

@@ -4,31 +4,19 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from metier.model.header_names import is_reserved
 from metier.sandbox.egress_limits import EgressLimits
 
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-IDEMPOTENT: Final = frozenset({"GET", "HEAD", "PUT", "DELETE", "OPTIONS"})
+WEBDAV: Final = frozenset({"PROPFIND", "REPORT"})
+"""Beside those, for a service of the operator's own: calendars are read with them."""
+REPEATABLE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Sent again when an answer was lost. Any other may have been done already, and was approved once."""
 MOST_RECEIVED: Final = 200
 """Header lines a server may send. Their size is bounded by the HTTP library, at 100 KiB."""
 
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}")
 _VALUE: Final = re.compile(r"(?:[!-~](?:[\t -~]*[!-~])?)?")
-_OURS: Final = frozenset(
-    {"host", "content-length", "transfer-encoding", "te", "trailer", "upgrade", "connection", "keep-alive"}
-    | {
-        "http2-settings",
-        "expect",
-        "via",
-        "forwarded",
-        "x-real-ip",
-        "true-client-ip",
-        "client-ip",
-        "max-forwards",
-    }
-    | {"x-original-url", "x-rewrite-url", "x-http-method", "x-http-method-override", "x-method-override"}
-    | {"accept-encoding", "cookie2", "alt-used"}
-)
-_OUR_FAMILIES: Final = ("proxy-", "x-forwarded-", "x-original-", "sec-")
 _FOLLOWS: Final = frozenset(
     {"accept", "accept-language", "user-agent", "range", "content-type", "content-language"}
 )
@@ -48,7 +36,7 @@ def check_lines(headers: Mapping[str, str], secret_names: Iterable[str], limits:
     for name in names:
         if not _NAME.fullmatch(name):
             return f"{name[:128]!r} is not the name of a header line"
-        if name.lower() in _OURS or name.lower().startswith(_OUR_FAMILIES):
+        if is_reserved(name):
             return f"the header line {name!r} is not for a skill to set"
     if len(set(lower)) != len(lower):
         return "a header line is given twice"

@@ -19,7 +19,7 @@ from metier.model.job import Event, Fault, Job, Report, Usage
 from metier.model.strictjson import loads
 from metier.sandbox.admission import Admission, not_started
 from metier.sandbox.egress import Egress, MakeEgress
-from metier.sandbox.egress_limits import RETRIES, EgressLimits
+from metier.sandbox.egress_limits import EgressLimits
 from metier.sandbox.http_template import Filled, Unfilled, fill
 from metier.sandbox.protocol import Missing
 from metier.sandbox.reply import Answer, Denied, Failed, Reply, Violation
@@ -90,7 +90,7 @@ class HttpSandbox:
             total_seconds=seconds,
             read_seconds=seconds,
             download_bytes=max(job.limits.output_bytes, 0),
-            retries=RETRIES,
+            retries=request.retries,
         )
         granted = job.permissions.secrets
         egress = self._make(

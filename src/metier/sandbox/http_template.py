@@ -37,6 +37,7 @@ class Filled(Struct, frozen=True, kw_only=True):
     headers: dict[str, str]
     secrets: dict[str, SecretRef]
     body: bytes
+    retries: int = 0
 
 
 def fill(entry: HttpRequest, arguments: dict[str, Json]) -> Filled:
@@ -71,6 +72,7 @@ def _filled(entry: HttpRequest, arguments: dict[str, Json]) -> Filled:
         headers=headers,
         secrets=secrets,
         body=body,
+        retries=entry.retries,
     )
 
 

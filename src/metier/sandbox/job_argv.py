@@ -1,7 +1,8 @@
 """A command's line from its template: `{{name}}` stands for one argument of the call.
 
 What a caller sent lands in exactly one element, is never split, never read by a shell and never expanded again. Where
-it could be taken for an option the call is refused, unless the template ends the options with `--` before it.
+it could be taken for an option the call is refused, unless the template ends the options with `--` before it or it is a
+number.
 """
 
 import re
@@ -34,7 +35,12 @@ def filled(template: Sequence[str], arguments: Mapping[str, Json]) -> tuple[str,
         begins_with_hole = _HOLE.match(element)
         if problem:
             return problem
-        if begins_with_hole and text.startswith("-") and not options_ended and not _is_number(text):
+        if (
+            begins_with_hole
+            and text.startswith("-")
+            and not options_ended
+            and not _is_number(element, arguments)
+        ):
             name = begins_with_hole[1]
             return f"the argument {name!r} begins with '-' and would be taken for an option"
         if len(text.encode("utf-8", "surrogatepass")) > MOST_BYTES or "\0" in text:
@@ -60,5 +66,7 @@ def _text(name: str, arguments: Mapping[str, Json]) -> tuple[str, str]:
             return "", f"the argument {name!r} must be a text or a number to stand in a command"
 
 
-def _is_number(text: str) -> bool:
-    return re.fullmatch(r"-\d+(\.\d+)?", text) is not None
+def _is_number(element: str, arguments: Mapping[str, Json]) -> bool:
+    """Whether it stands for a number alone: one that the schema lets be a number, and no text that looks like one."""
+    hole = _HOLE.fullmatch(element)
+    return hole is not None and isinstance(arguments.get(hole[1]), int | float)

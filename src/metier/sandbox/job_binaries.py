@@ -5,17 +5,13 @@ to; the same holds for the file. Otherwise whoever can put a file there would ch
 """
 
 import os
-import re
 import stat
 from collections.abc import Iterable
+from functools import cache
 from typing import Final
 
-_KEEPS_TO_ITSELF: Final = re.compile(
-    "true|false|echo|printf|cat|tac|head|tail|wc|cut|tr|uniq|nl|od|fold|fmt|expand|unexpand|paste|comm|join|rev|seq"
-    "|ls|dir|vdir|pwd|basename|dirname|realpath|readlink|stat|du|df|date|cal|id|whoami|groups|uname|hostname|arch|nproc"
-    "|cp|mv|rm|ln|mkdir|rmdir|touch|mktemp|truncate|tee|cmp|grep|jq|base32|base64|cksum|sum|b2sum|md5sum"
-    "|sha(?:1|224|256|384|512)sum|sleep|expr|test|factor|numfmt|tsort|shuf"
-)
+from metier.model.lone_programs import is_lone
+
 _SYSTEMS_OWN: Final = ("/bin", "/usr/bin")
 
 
@@ -29,7 +25,18 @@ def real_programs(names: Iterable[str], path: str) -> dict[str, str]:
 def keeps_to_itself(file: str) -> bool:
     """Whether a program is known to start no other one, whatever it is told. Of most that is not known."""
     folder, name = os.path.split(file)
-    return folder in _SYSTEMS_OWN and _KEEPS_TO_ITSELF.fullmatch(name) is not None
+    return folder in _SYSTEMS_OWN and is_lone(name)
+
+
+@cache
+def small_programs() -> dict[str, str]:
+    """Those of the system that start no other one, by name: a shell script is written with them as with its own words, and
+    behind a wall they do nothing that it could not do itself."""
+    found: dict[str, str] = {}
+    for folder in _SYSTEMS_OWN:
+        names = os.listdir(folder) if os.path.isdir(folder) and _is_safe(folder) else ()
+        found |= {name: f"{folder}/{name}" for name in names if is_lone(name)}
+    return {name: file for name, file in sorted(found.items()) if os.access(file, os.X_OK)}
 
 
 def _find(name: str, folders: Iterable[str]) -> str:
@@ -41,11 +48,22 @@ def _find(name: str, folders: Iterable[str]) -> str:
             continue
         real = os.path.realpath(place)
         # The first of its name is the one meant; another further on would be a surprise.
-        return real if _is_program(real) else ""
+        return real if is_program(real) else ""
     return ""
 
 
-def _is_program(file: str) -> bool:
+def package_of(file: str) -> str:
+    """The folder of the package that a program outside the system is a part of, as npm lays them out; else nothing. Its
+    own folder is what it needs besides its first file, and no more: the next folder up may be a home."""
+    head, found, rest = file.rpartition("/node_modules/")
+    parts = rest.split("/")
+    name = "/".join(parts[: 2 if rest.startswith("@") else 1])
+    folder = f"{head}{found}{name}"
+    return folder if found and name != rest and _is_safe(folder) else ""
+
+
+def is_program(file: str) -> bool:
+    """Whether the real `file` can be run, and nobody but root and this user can change it or put another in its place."""
     return os.access(file, os.X_OK) and _is_safe(file) and _is_safe(os.path.dirname(file))
 
 

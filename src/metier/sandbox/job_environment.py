@@ -7,6 +7,7 @@ Variables known to tell programs what else to load, start or trust are never han
 knows them all; what a granted one does is the operator's word, and the program that reads it is in the sandbox too.
 """
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -14,6 +15,7 @@ from typing import Final
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _OURS: Final = frozenset({"HOME", "PATH", "TMPDIR", "LANG"})
 """Set by the sandbox itself."""
+_NO_SETTINGS: Final = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
 _STEERING: Final = re.compile(
     r"LD_.*|GLIBC_.*|GCONV_PATH|LOCPATH|NLSPATH|MALLOC_.*|BASH_.*|BASHOPTS|ENV|SHELLOPTS|SHELL|PS4|IFS|CDPATH|PROMPT_COMMAND"
     r"|GIT_.*|SSH_.*|PAGER|MANPAGER|LESS.*|EDITOR|VISUAL|BROWSER|NODE_.*|DENO_.*|BUN_.*|NPM_.*|PYTHON.*|PERL.*|RUBY.*|GEM_.*"
@@ -45,3 +47,9 @@ def granted_variables(names: Iterable[str], operators: Mapping[str, str]) -> dic
         if value is not None:
             given[name] = value
     return given
+
+
+def without_settings(file: str) -> dict[str, str]:
+    """What a program is told besides, so that it does not look for settings outside of its run. There it would find none, or
+    none that it may read, and git does not go on then."""
+    return dict(_NO_SETTINGS) if os.path.basename(file) == "git" else {}

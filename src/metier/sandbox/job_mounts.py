@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from metier.model.ground import Ground
 from metier.model.job import Place
+from metier.model.workspace import why_kept
 from metier.sandbox.job_protected import below
 
 _TABLE: Final = "/proc/self/mountinfo"
@@ -38,20 +39,42 @@ class _Spot(Struct, frozen=True):
 
 
 def holds_state(place: Place, ground: Ground) -> bool:
-    """Whether Metier's own state is to be seen at `place`, by whatever way; the workspace in it is the skills' own. Blocking."""
+    """Whether Metier's own state is to be seen at `place`, by whatever way, or what of the workspace no skill gets; the rest of
+    the workspace is the skills' own. Blocking."""
     if not ground.state:
         return False
     mounts = _mounts()
     state, own = _spot(os.path.realpath(ground.state), mounts), _spot(place.path, mounts)
     if state is None or own is None:
         return False
-    workspace = _spot(os.path.realpath(ground.workspace), mounts) if ground.workspace else None
-    for spot in (own, *(_Spot(each.device, each.root) for each in mounts if below(each.point, place.path))):
-        if spot.meets(state) and not (
-            workspace is not None and workspace.device == spot.device and below(spot.path, workspace.path)
-        ):
+    usual = os.path.realpath(ground.workspace) if ground.workspace else ""
+    workspace = _spot(usual, mounts) if usual else None
+    kept = [state]
+    if workspace is not None:  # whoever is given what holds it is given the code in it
+        kept += [workspace, *_withheld(usual, mounts, writes=place.writable)]
+    inner = (each for each in mounts if below(each.point, place.path) and not _left_out(each, place, usual))
+    for spot in (own, *(_Spot(each.device, each.root) for each in inner)):
+        if workspace is not None and workspace.device == spot.device and below(spot.path, workspace.path):
+            inside = spot.path.removeprefix(workspace.path)
+            # All of it, and at another path: what is left out of it elsewhere would be to be seen here.
+            whole = not inside and place.path != usual
+            if whole or why_kept(inside, writes=place.writable):
+                return True
+        elif any(spot.meets(each) for each in kept):
             return True
     return False
+
+
+def _withheld(workspace: str, mounts: list[_Mount], *, writes: bool) -> list[_Spot]:
+    """What in the workspace no skill gets and is, or holds, a mount of its own, and so lies elsewhere too."""
+    points = {each.point for each in mounts if each.point != workspace and below(each.point, workspace)}
+    kept = (point for point in points if why_kept(point.removeprefix(workspace), writes=writes))
+    return [spot for point in kept if (spot := _spot(point, mounts)) is not None]
+
+
+def _left_out(mount: _Mount, place: Place, workspace: str) -> bool:
+    """Whether it is code of the workspace, which who reads all of that is not given."""
+    return place.path == workspace != "" and bool(why_kept(mount.point.removeprefix(workspace), writes=False))
 
 
 def _mounts() -> list[_Mount]:

@@ -3,13 +3,15 @@
 import os
 from collections.abc import Iterable
 
-from metier.model.entry import Entry, InlineCode, PythonHandler
+from metier.model.entry import Entry, InlineCode, Program, PythonHandler
 from metier.sandbox.job_protected import Ground, touches_state
 
 
 def is_python(entry: Entry) -> bool:
     """Whether it is code that could import one."""
-    return isinstance(entry, PythonHandler) or (isinstance(entry, InlineCode) and entry.language == "python")
+    return isinstance(entry, PythonHandler) or (
+        isinstance(entry, InlineCode | Program) and entry.language == "python"
+    )
 
 
 def installed(folders: Iterable[str], ground: Ground) -> tuple[str, ...] | str:

@@ -1,9 +1,10 @@
 """What a run never writes to, whoever granted it: what other programs, or Metier itself, then run or believe.
 
-That is Metier's own state but for the workspace, its own program with all it is made of, the skill itself, the system's
-folders, the folders the operator starts programs and trusts skills from, his home as a whole, and every folder that lies
-in, or directly holds, one of the names below, however they are cased. A folder that holds a repository counts too. What
-lies deeper is not searched for, and what a person runs by hand in a folder (a Makefile, a test) is not on the list.
+That is Metier's own state but for the workspace, what of the workspace is code or says who the agent is, Metier's own program
+with all it is made of, the skill itself, the system's folders, the folders the operator starts programs and trusts skills
+from, his home as a whole, and every folder that lies in, or directly holds, one of the names below, however they are cased. A
+folder that is, or holds, a repository counts too. What lies deeper is not searched for, and what a person runs by hand in a
+folder (a Makefile, a test) is not on the list.
 
 While a file that Metier keeps, decides by or takes secrets from has a second name, nothing is granted to anybody: no folder is
 searched for it.
@@ -16,82 +17,24 @@ from typing import Final
 
 from metier.errors import StateError
 from metier.model.ground import Ground
-from metier.openfile import has_second_name
+from metier.model.protected_names import PROTECTED_NAMES
+from metier.model.workspace import why_kept
+from metier.openfile import has_second_name, is_repository
 from metier.record.private import require_one_name
 
-_REPOSITORIES: Final = frozenset({".git", ".hg", ".svn", ".gitconfig", ".gitmodules", ".husky", ".github"})
-_KEYS: Final = frozenset({".ssh", ".gnupg", ".aws", ".kube", ".docker", ".netrc", ".password-store", ".pki"})
-_SHELLS: Final = frozenset(
-    {
-        ".bashrc",
-        ".bash_profile",
-        ".bash_login",
-        ".bash_logout",
-        ".bash_aliases",
-        ".profile",
-        ".inputrc",
-        ".envrc",
-    }
-    | {".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".oh-my-zsh", ".tmux.conf", ".screenrc"}
-)
-_PROGRAMS: Final = frozenset(
-    {
-        ".config",
-        ".local",
-        ".npmrc",
-        ".yarnrc",
-        ".yarnrc.yml",
-        ".pypirc",
-        ".pre-commit-config.yaml",
-        ".devcontainer",
-        ".devcontainer.json",
-        ".tool-versions",
-        ".direnv",
-        ".env",
-    }
-    | {".vim", ".vimrc", ".emacs", ".emacs.d", ".vscode", ".idea", ".mozilla", ".thunderbird", ".terraform.d"}
-    | {".cargo", ".rustup", ".pyenv", ".rbenv", ".nvm", ".bun", ".deno", ".gem", ".bundle", ".m2", ".gradle"}
-    | {".venv", "node_modules", "site-packages", "dist-packages"}
-)
-_AGENTS: Final = frozenset(
-    {
-        ".metier",
-        ".claude",
-        ".codex",
-        ".cursor",
-        ".gemini",
-        ".agents",
-        ".skills",
-        ".openclaw",
-        ".omniagent",
-        ".windsurf",
-    }
-    | {".continue", ".mcp.json", ".cursorrules", ".windsurfrules", ".clinerules"}
-    | {
-        "AGENTS.md",
-        "CLAUDE.md",
-        "CLAUDE.local.md",
-        "GEMINI.md",
-        "SKILL.md",
-        "skill.json",
-        "skill.yaml",
-        "SKILL_MANIFEST.json",
-        "metier.toml",
-    }
-)
-PROTECTED_NAMES: Final = _REPOSITORIES | _KEYS | _SHELLS | _PROGRAMS | _AGENTS
 _FOLDED: Final = {name.casefold(): name for name in PROTECTED_NAMES}
 _SYSTEM: Final = (
     *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr"),
     *("/var/lib", "/var/spool"),
 )
-_MOST_FOLDERS: Final = 2_000
 
 
 def why_protected(path: str, ground: Ground, skill: tuple[str, str]) -> str:
     """Why the real `path` is never writable; empty when it may be. `skill` is its snapshot and its own folder."""
     if touches_state(path, ground):
         return f"{path!r} cannot be written: Metier's own state in {ground.state!r} is protected"
+    if why := why_withheld(path, ground, writes=True):
+        return f"{path!r} cannot be written: {why}"
     for folders, why in (
         (skill, "a skill never changes its own folder"),
         (_own_program(), "Metier's own program is in {}"),
@@ -107,6 +50,8 @@ def why_protected(path: str, ground: Ground, skill: tuple[str, str]) -> str:
     above = path.removeprefix(os.path.realpath(ground.workspace)) if ground.workspace else path
     if named := next((part for part in above.split("/") if part.casefold() in _FOLDED), ""):
         return f"{path!r} cannot be written: {named} is run or believed by other programs"
+    if inside := _repository_of(path):
+        return f"{path!r} cannot be written: {inside!r} is a repository, whose hooks would be run"
     return _holds_protected(path)
 
 
@@ -117,6 +62,16 @@ def touches_state(path: str, ground: Ground) -> bool:
     if ground.workspace and below(path, os.path.realpath(ground.workspace)):
         return False
     return overlap(path, os.path.realpath(ground.state))
+
+
+def why_withheld(path: str, ground: Ground, *, writes: bool) -> str:
+    """Why the real `path` is no skill's, where it lies in the workspace or holds it; empty when it may be given."""
+    workspace = os.path.realpath(ground.workspace) if ground.workspace else ""
+    if not workspace or not overlap(path, workspace):
+        return ""
+    if not below(path, workspace):
+        return "it holds the workspace with what is run"
+    return why_kept(path.removeprefix(workspace), writes=writes)
 
 
 def why_second_name(ground: Ground) -> str:
@@ -177,7 +132,6 @@ def _own_program() -> tuple[str, ...]:
 def _holds_protected(path: str) -> str:
     if not os.path.isdir(path):
         return ""
-    folders = 0
     try:
         with os.scandir(path) as entries:
             for entry in entries:
@@ -185,11 +139,18 @@ def _holds_protected(path: str) -> str:
                     return f"{path!r} cannot be written: it holds {entry.name}, which other programs run or believe"
                 if not entry.is_dir(follow_symlinks=False):
                     continue
-                folders += 1
-                if folders > _MOST_FOLDERS:
-                    return f"{path!r} cannot be written: it holds too many folders to be looked through"
-                if os.path.lexists(os.path.join(entry.path, ".git")):
+                if os.path.lexists(f"{entry.path}/.git") or is_repository(entry.path):
                     return f"{path!r} cannot be written: {entry.name!r} in it is a repository, whose hooks would be run"
     except OSError as error:
         return f"{path!r} cannot be written: it cannot be looked through ({error.strerror})"
     return ""
+
+
+def _repository_of(path: str) -> str:
+    """The folder on the way to `path`, or itself, that is a repository without being called one; empty when none is."""
+    while not is_repository(path):
+        above = os.path.dirname(path)
+        if above == path:
+            return ""
+        path = above
+    return path

@@ -7,7 +7,7 @@ violation or a lack of memory its wall comes down with it, and the next run gets
 import os
 import socket
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from typing import Final, TypeAlias, final
@@ -21,12 +21,16 @@ from metier.sandbox.process import tree
 from metier.sandbox.remains import Remains
 from metier.sandbox.supervisor import Supervisor, Under
 from metier.sandbox.unbroken import unbroken
-from metier.sandbox.wall import Code, Ended, Look, NoRoomError, Policy, Program, WallError
+from metier.sandbox.wall import OUT, Code, Ended, Look, NoRoomError, Policy, Program, Take, WallError
 
 IDLE_MOST: Final = 8
 """Each takes about ten megabytes."""
 LEAST_PYTHON_MB: Final = 16
 """An interpreter begins with less, and then cannot so much as import what it was given."""
+
+NAMED: Final = ".programs"
+"""The folder in a run's temporary one that its PATH is, where it has a PATH of its own."""
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Key: TypeAlias = tuple[Policy, bool]
 """What it lets through, and whether it runs Python code."""
@@ -103,9 +107,15 @@ class Pool:
 
     async def start(self, policy: Policy, program: Program) -> "Supervised":
         """Start a program in a supervisor."""
-        request: dict[str, object] = {"file": program.argv[0], "argv": list(program.argv)}
+        request: dict[str, object] = {
+            "file": program.argv[0],
+            "argv": [program.called or program.argv[0], *program.argv[1:]],
+            "files": program.files,
+            "named": program.named,
+        }
         given = (program.stdin, program.stdout, program.stderr)
-        return await self._begin((policy, False), request, program.environment, program.cwd, given)
+        environment = program.environment
+        return await self._begin((policy, False), request, environment, program.cwd, given, program.take)
 
     async def fork(self, policy: Policy, code: Code) -> "Supervised":
         """Start Python code in a supervisor."""
@@ -116,7 +126,7 @@ class Pool:
             )
         request: dict[str, object] = {"packages": list(code.packages)}
         given = (-1, code.stdout, code.stderr, code.bridge)
-        return await self._begin((policy, True), request, {}, code.cwd, given)
+        return await self._begin((policy, True), request, {}, code.cwd, given, code.take)
 
     async def give_back(self, kept: Kept) -> None:
         """After a run: keep the supervisor if it is as good as new, and not more of them than we may."""
@@ -147,6 +157,7 @@ class Pool:
         environment: dict[str, str],
         cwd: str,
         descriptors: Sequence[int],
+        take: Take | None,
     ) -> "Supervised":
         request["cwd"] = cwd
         request["identity"] = _identity(cwd)
@@ -155,9 +166,11 @@ class Pool:
         try:
             kept = await self._fit(key) or await self._build(*key)
             self._busy.add(kept)
-            request["environment"] = {**environment, **kept.surroundings()}
+            request["environment"] = around(environment, kept.surroundings())
+            if request.get("named") is not None:
+                request["environment"]["PATH"] = f"{kept.temporary}/{NAMED}"
             given = [nothing if each < 0 else each for each in descriptors]
-            return Supervised(self, kept, await self._hand_over(kept, request, given))
+            return Supervised(self, kept, await self._hand_over(kept, request, given), take)
         finally:
             os.close(nothing)
 
@@ -203,7 +216,8 @@ class Pool:
 class Supervised:
     """A run in a supervisor, which goes back when it has ended well."""
 
-    def __init__(self, pool: Pool, kept: Kept, under: Under) -> None:
+    def __init__(self, pool: Pool, kept: Kept, under: Under, take: Take | None = None) -> None:
+        self._take = take
         self._pool = pool
         self._kept = kept
         self._under = under
@@ -230,10 +244,28 @@ class Supervised:
 
     async def wait(self) -> Ended:
         try:
-            return await self._close(await self._under.wait())
+            ended = await self._under.wait()
         except (WallError, NoRoomError):
             await self._give_back()
             raise
+        if ended.left and self._ended is None:
+            await unbroken(self._taken)
+        return await self._close(ended)
+
+    async def _taken(self) -> None:
+        """Have what it left taken away, before its supervisor clears up; that waits for our word."""
+        kept, take = self._kept.supervisor, self._take
+        if take is not None and kept.temporary:
+            with suppress(OSError):  # it put something else in the place of the folder
+                folder = os.open(OUT, _FOLDER, dir_fd=kept.temporary[0])
+                try:
+                    await anyio.to_thread.run_sync(take, folder)
+                finally:
+                    os.close(folder)
+        await kept.go_on()
+
+    def left(self) -> int:
+        return -1
 
     async def kill(self) -> Ended:
         if self._back:  # the supervisor may be another run's by now
@@ -279,10 +311,16 @@ def surroundings(temporary: str) -> dict[str, str]:
     return {
         "HOME": temporary,
         "TMPDIR": temporary,
+        "METIER_OUT": f"{temporary}/{OUT}",
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "LANG": "C.UTF-8",
         **_time_zone(),
     }
+
+
+def around(given: Mapping[str, str], ours: dict[str, str]) -> dict[str, str]:
+    """A program's own variables and those every program expects. Ours count, but a time zone the operator gave it does."""
+    return {**given, **ours, **{name: given[name] for name in given.keys() & {"TZ"}}}
 
 
 @cache

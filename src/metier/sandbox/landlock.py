@@ -25,7 +25,7 @@ from metier.sandbox.guest import confine, syscall_filter
 from metier.sandbox.guest.aftermath import empty
 from metier.sandbox.kept import Kept, Pool
 from metier.sandbox.limits import OWN_MB, kernel_limits
-from metier.sandbox.mounts import check_place, check_same, system_files, system_folders
+from metier.sandbox.mounts import check_place, check_same, loaders, system_files, system_folders
 from metier.sandbox.openreal import open_real
 from metier.sandbox.process import Process, end_now, in_starter, start, tree
 from metier.sandbox.protocol import Missing
@@ -220,9 +220,14 @@ def _setup(policy: Policy, temporary: str, python: bool, tasks: int) -> Setup:
     limits = kernel_limits(policy)
     limits["RLIMIT_NPROC"] += tasks
     own = [GUEST, os.path.realpath(sys.base_prefix)]
+    machine = [path for path, _ in system_folders()]
+    read = ["/dev/zero", "/dev/random", *system_files(False)]
+    execute = [*machine, *own]
+    if policy.programs is not None:
+        read, execute = [*read, *machine, *own], [*policy.programs, *loaders()]
     return Setup(
-        read=["/dev/zero", "/dev/random", *system_files(False)],
-        execute=[*(path for path, _ in system_folders()), *own],
+        read=read,
+        execute=execute,
         write=[*_DEVICES],
         lent=[place.writable for place in policy.places],
         temporary=[temporary],

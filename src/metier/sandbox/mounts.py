@@ -12,6 +12,7 @@ import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
+from glob import glob
 from typing import Final, final
 
 from msgspec import Struct
@@ -25,6 +26,9 @@ PIECES: Final = 400
 
 SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 """Programs and libraries of the machine, read-only for everyone."""
+LOADERS: Final = (
+    *("/lib64/ld-linux*.so*", "/lib/ld-linux*.so*", "/lib/*/ld-linux*.so*", "/lib/ld-musl-*.so*"),
+)
 SYSTEM_FILES: Final = ("/etc/ld.so.cache", "/etc/alternatives")
 NETWORK_FILES: Final = (
     "/etc/ssl/certs",
@@ -154,6 +158,13 @@ def system_folders() -> tuple[tuple[str, str], ...]:
 def system_files(network: bool) -> tuple[str, ...]:
     """What of the machine's configuration is there, read-only."""
     return tuple(filter(os.path.exists, (*SYSTEM_FILES, *(NETWORK_FILES if network else ()))))
+
+
+@cache
+def loaders() -> tuple[str, ...]:
+    """What the kernel starts every program of the machine with."""
+    names = (name for pattern in LOADERS for name in glob(pattern))
+    return tuple(sorted({os.path.realpath(name) for name in names}))
 
 
 def is_system(path: str) -> bool:

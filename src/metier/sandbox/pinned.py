@@ -61,9 +61,13 @@ async def system_resolver(host: str) -> Sequence[str]:
 class Pins:
     """What each host was found to be, once and for all."""
 
-    def __init__(self, resolver: Resolver, *, seconds: float) -> None:
+    def __init__(
+        self, resolver: Resolver, *, seconds: float, why: Callable[[str], str | None] = why_closed
+    ) -> None:
+        """`why` judges addresses: why nobody may connect to one, or None."""
         self._resolver = resolver
         self._seconds = seconds
+        self._why = why
         self._found: dict[str, Pinned | Violation] = {}
         self._turns: dict[str, anyio.Lock] = {}
 
@@ -85,7 +89,7 @@ class Pins:
 
     async def _look_up(self, url: Url) -> Pinned | Violation | Failed:
         if url.address:
-            return _check(url.host, [url.address])
+            return _check(url.host, [url.address], self._why)
         try:
             with anyio.fail_after(self._seconds):
                 answers = await self._resolver(url.host)
@@ -95,13 +99,13 @@ class Pins:
             answers = ()
         if not answers:
             return Failed(code="lookup_failed", message=f"The name {url.host} has no address")
-        return _check(url.host, answers)
+        return _check(url.host, answers, self._why)
 
 
-def _check(host: str, answers: Sequence[str]) -> Pinned | Violation:
+def _check(host: str, answers: Sequence[str], judge: Callable[[str], str | None]) -> Pinned | Violation:
     """One closed address among many closes the name: it is either a trap or a mistake."""
     for answer in answers:
-        why = why_closed(answer)
+        why = judge(answer)
         if why is not None:
             return Violation(
                 host=host,

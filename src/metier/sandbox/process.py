@@ -21,6 +21,7 @@ import anyio
 from msgspec import Struct
 
 from metier.sandbox.capture import Capture, Feed
+from metier.sandbox.one_memory import one_memory
 from metier.sandbox.unbroken import unbroken
 
 T = TypeVar("T")
@@ -178,13 +179,14 @@ def tree(pid: int, *, ours: int) -> Tree:
     seconds, largest, resident, written = 0.0, 0, 0, 0
     processes: list[int] = []
     since: list[int] = []
-    todo = [(pid, 0)]
+    todo = [(pid, 0, 0)]
     while todo:
-        each, depth = todo.pop()
+        each, depth, above = todo.pop()
         with suppress(FileNotFoundError, ProcessLookupError):  # it ended while we looked
             threads = os.listdir(f"/proc/{each}/task")
             for thread in threads:  # each has children of its own
-                todo += [(int(child), depth + 1) for child in _read(each, f"task/{thread}/children").split()]
+                children = _read(each, f"task/{thread}/children").split()
+                todo += [(int(child), depth + 1, each) for child in children]
             fields = _read(each, "stat").rpartition(b")")[2].split()
             # Of our own last generation only what it reaped was the run's.
             seconds += sum(map(int, fields[11:15] if depth >= ours else fields[13:15])) / _TICKS
@@ -192,6 +194,8 @@ def tree(pid: int, *, ours: int) -> Tree:
                 continue
             processes.append(each)
             since.append(int(fields[19]))
+            if depth == ours and one_memory(each, above):  # asked first: a moment later it may be the program
+                continue  # it is on its way to become that: what it holds is still our own
             state = _state(each, threads)
             resident = max(resident, sum(_kilobytes(state, name) for name in _HELD) if state else 0)
             largest = max(largest, _kilobytes(state, b"\nVmHWM:") if state else 0)

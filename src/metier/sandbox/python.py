@@ -9,17 +9,20 @@ from metier.model.digest import Json
 from metier.model.entry import InlineCode, PythonHandler
 from metier.model.guarantee import Guarantee
 from metier.model.job import Job, Report, Usage
-from metier.sandbox.admission import Admission
+from metier.sandbox.admission import Admission, not_started
+from metier.sandbox.artifacts import Artifacts
 from metier.sandbox.bounds import Bounds
 from metier.sandbox.bridged import report_of
 from metier.sandbox.capture import Capture
 from metier.sandbox.follow import follow
 from metier.sandbox.missed import only_what_is_there
+from metier.sandbox.own_file import not_in_bundle
 from metier.sandbox.policy import policy_of
 from metier.sandbox.protocol import Missing
 from metier.sandbox.wall import Code, Ended, Wall
 from metier.sandbox.way_out import EgressFor, WayOut, egress_for
 from metier.sandbox.wire import Broken, End, Wire
+from metier.sandbox.wire_message import MOST_BYTES
 
 
 @final
@@ -57,7 +60,10 @@ class PythonSandbox:
         return await self._admission.run(job, self._run)
 
     async def _run(self, job: Job) -> Report:
+        if isinstance(job.entry, PythonHandler) and (why := not_in_bundle(job.entry.path, job.bundle)):
+            return not_started(why, name="NotFound")
         policy = policy_of(job)
+        artifacts = Artifacts(job)
         began = time.monotonic()
         ours, theirs = socket.socketpair()
         with ours, theirs, Capture(job.limits.output_bytes) as out, Capture(job.limits.output_bytes) as err:
@@ -67,6 +73,7 @@ class PythonSandbox:
                 stdout=out.theirs,
                 stderr=err.theirs,
                 bridge=theirs.fileno(),
+                take=artifacts.take,
             )
             running = await self._wall.fork(policy, code)
             for each in (out, err):
@@ -109,7 +116,8 @@ class PythonSandbox:
             memory_bytes=ended.memory_bytes,
             output_bytes=out.total + err.total + wire.logged_bytes,
         )
-        return await only_what_is_there(report_of(end, ended, cut, wire, (out, err), way, usage))
+        report = await only_what_is_there(report_of(end, ended, cut, wire, (out, err), way, usage))
+        return artifacts.told(report)
 
 
 def _told(job: Job) -> dict[str, Json]:
@@ -118,6 +126,8 @@ def _told(job: Job) -> dict[str, Json]:
         "context": job.context,
         "environment": dict(job.environment),
         "places": [[place.path, place.writable] for place in job.places],
+        "most_message": MOST_BYTES,
+        "most_result": job.limits.output_bytes,
     }
     match job.entry:
         case PythonHandler(path=path, function=function):

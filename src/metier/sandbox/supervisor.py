@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from metier.model.job import Event
+from metier.sandbox.guest.syscall_filter import DENIED
 from metier.sandbox.process import Process
 from metier.sandbox.wall import Ended, NoRoomError, WallError
 
@@ -62,6 +63,7 @@ class _Reply(Struct):
     cpu: float = 0.0
     memory: int = 0
     written: int = 0
+    left: bool = False
     refused: list[tuple[str, int, int]] = []
     signal: int | None = None
     exit: int | None = None
@@ -157,6 +159,11 @@ class Supervisor:
         if reply is not None and not reply.ready:
             self._clearing = True
         return reply
+
+    async def go_on(self) -> None:
+        """What its run left was taken, or nobody wants it: it may clear up."""
+        with suppress(OSError, anyio.ClosedResourceError):  # it is gone, and the next to ask learns that
+            await self._send(b'{"taken":true}', ())
 
     async def order_kill(self) -> None:
         self.usable = False
@@ -261,13 +268,15 @@ def _read(reply: _Reply | None) -> Ended:
         raise WallError(reply.error)
     denials = tuple(
         Event(kind="socket", detail=_family(argument), count=count)
-        for name, argument, count in reply.refused
         if name == "socket"
+        else Event(kind="system_call", detail=name, count=count)
+        for name, argument, count in reply.refused
+        if name in DENIED
     )
     violations = tuple(
         Event(kind="system_call", detail=name, count=count)
         for name, _, count in reply.refused
-        if name != "socket"
+        if name not in DENIED
     )
     return Ended(
         exit_code=reply.exit,
@@ -276,6 +285,7 @@ def _read(reply: _Reply | None) -> Ended:
         cpu_seconds=reply.cpu,
         memory_bytes=reply.memory,
         written=reply.written,
+        left=reply.left,
         denials=denials,
         violations=violations,
     )

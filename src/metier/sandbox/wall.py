@@ -1,7 +1,8 @@
 """The wall around a process: what a program of the machine can reach while it runs. Two are built:
 `bubblewrap` (namespaces) and `landlock` (where there is no bubblewrap). A backend asks its wall to start a program."""
 
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, final
 
 from msgspec import Struct
 
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from socket import socket
 
 
+Take: TypeAlias = Callable[[int], None]
+"""Is given a descriptor of the folder that a run left files in, while nobody else can touch it. Blocking."""
+OUT: Final = "out"
+"""The folder in a run's temporary one that it may leave files in. Always there, and named by METIER_OUT."""
 Cut: TypeAlias = Literal["", "timed_out", "out_of_memory", "out_of_disk", "stopped", "signalled"]
 """Why a run was ended by force, if it was. `signalled`: whoever watched it was."""
 
@@ -31,6 +36,8 @@ class Policy(Struct, frozen=True, kw_only=True):
     file_mb: int = 256
     """The largest file it can write; its temporary folder as a whole is as large."""
     cpu_seconds: int = 301
+    programs: tuple[str, ...] | None = None
+    """Real files that may be started, where Landlock is there to hold it; None for any program of the machine."""
     bare_heap: bool = False
     """For engines that reserve address space and have a heap limit of their own (Deno): no limit on that here."""
 
@@ -41,8 +48,10 @@ class Program(Struct, frozen=True, kw_only=True):
 
     argv: tuple[str, ...]
     """`argv[0]` is the real file to run."""
+    called: str = ""
+    """What it is told to be called, where that is not its file. Only for what is supervised."""
     environment: dict[str, str] = {}
-    """The wall adds HOME, TMPDIR, PATH and LANG, which are not the host's."""
+    """The wall adds HOME, TMPDIR, METIER_OUT, PATH and LANG, which are not the host's."""
     cwd: str = ""
     """Empty: the temporary folder, which is empty at every start."""
     stdin: int = -1
@@ -57,6 +66,11 @@ class Program(Struct, frozen=True, kw_only=True):
     """Whether more of its kind are likely to follow, so that a supervisor is worth keeping."""
     exact_memory: bool = False
     """Whether one memory limit must hold for all its processes together."""
+    files: dict[str, str] = {}
+    """Texts to lay into its temporary folder first, by name. Only for what is supervised, and so is the next."""
+    named: dict[str, str] | None = None
+    """Which file each name of a program stands for; only these are on its PATH. None for the machine's own PATH."""
+    take: Take | None = None
 
 
 @final
@@ -71,6 +85,7 @@ class Code(Struct, frozen=True, kw_only=True):
     stderr: int
     bridge: int
     """Its descriptor 3."""
+    take: Take | None = None
 
 
 @final
@@ -85,6 +100,8 @@ class Ended(Struct, frozen=True, kw_only=True):
     memory_bytes: int = 0
     written: int = 0
     """Bytes written to disks."""
+    left: bool = False
+    """Whether files lie in its `out` folder, which waits for somebody to take them."""
     denials: tuple[Event, ...] = ()
     violations: tuple[Event, ...] = ()
 
@@ -118,6 +135,11 @@ class Running(Protocol):
     @property
     def proxy(self) -> "socket | None":
         """Listens inside, where the program finds it as its proxy; to be served out here. None without network."""
+        ...
+
+    def left(self) -> int:
+        """A descriptor of its `out` folder while it runs, for the caller to close; -1 where there is none to be had: what
+        is supervised hands it over when it ends."""
         ...
 
     async def wait(self) -> Ended:

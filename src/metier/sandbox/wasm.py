@@ -24,6 +24,7 @@ from metier.model.entry import WasmModule
 from metier.model.guarantee import Guarantee
 from metier.model.job import Job, Report
 from metier.sandbox.admission import Admission, busy, not_started
+from metier.sandbox.artifacts import Artifacts
 from metier.sandbox.protocol import Missing
 from metier.sandbox.wasm_attempt import Attempt, Shared
 from metier.sandbox.wasm_cache import Cache
@@ -119,10 +120,11 @@ class WasmSandbox:
         wanted: list[_Wanted] = []
 
         async def attempt(job: Job) -> Report:
-            work = self._work(job)
+            artifacts = Artifacts(job)
+            work = self._work(job, artifacts)
             found = await self._try(work) if isinstance(work, Work) else work
             if isinstance(found, Report):
-                return found
+                return artifacts.told(found)
             wanted.append(found)
             return _LEFT
 
@@ -140,7 +142,7 @@ class WasmSandbox:
             return not_started(str(error))
         return found if isinstance(found, Report) else _Wanted(work, found)
 
-    def _work(self, job: Job) -> Work | Report:
+    def _work(self, job: Job, artifacts: Artifacts) -> Work | Report:
         if not isinstance(job.entry, WasmModule):
             return not_started("this sandbox runs WASM only")
         if any(place.writable for place in job.places) and reaches(job.places, self._cache.folder):
@@ -164,6 +166,7 @@ class WasmSandbox:
             output_bytes=limits.output_bytes,
             fuel=limits.fuel,
             host=job.host,
+            take=artifacts.take,
         )
 
     async def aclose(self) -> None:

@@ -23,6 +23,7 @@ from metier.model.diagnostic import Diagnostic
 from metier.model.job import Place
 from metier.openfile import read_small
 from metier.record.private import make_private_folder
+from metier.sandbox.wall import OUT
 
 OWN: Final = "/tmp"  # noqa: S108  a name inside the guest, for a folder of this run alone
 SKILL: Final = "/skill"
@@ -71,6 +72,8 @@ class Folders:
         self._own = own
         self._made: list[str] = []
         self.shown: list[Shown] = []
+        self.left = ""
+        """The folder it may leave files in, out here; empty where it has none."""
 
     def __enter__(self) -> Self:
         try:
@@ -92,7 +95,9 @@ class Folders:
             self._show(folder, self._bundle, writable=False)
             self._show(folder, SKILL, writable=False)
         if self._own and all(shown.guest != OWN for shown in self.shown):
-            self._show(open_folder(self._temporary()), OWN, writable=True)
+            own = self._temporary()
+            self._show(open_folder(own), OWN, writable=True)
+            self.left = os.path.join(own, OUT)
         self._show_start()
 
     def _show(self, descriptor: int, guest: str, *, writable: bool) -> None:
@@ -120,6 +125,7 @@ class Folders:
                 continue  # its folder is granted as well, with at least as much
             if parent not in copies:
                 copies[parent] = self._temporary()
+                os.rmdir(os.path.join(copies[parent], OUT))  # it stands for another folder, which has none
             _copy(place, os.path.join(copies[parent], name))
         for parent, copy in copies.items():
             self._show(open_folder(copy), parent, writable=False)
@@ -168,18 +174,21 @@ class Spare:
         with self._lock:
             if self._free:
                 path = self._free.pop()
-                os.utime(path)  # the one thing about an empty folder that its last user could have set
+                # The one thing about empty folders that their last user could have set.
+                os.utime(os.path.join(path, OUT))
+                os.utime(path)
                 return path
             if not self._home:
                 self._settle()
             self._made += 1
             path = os.path.join(self._home, str(self._made))
         os.mkdir(path, 0o700)
+        os.mkdir(os.path.join(path, OUT), 0o700)
         return path
 
     def give_back(self, path: str) -> None:
         with self._lock, suppress(OSError):
-            if len(self._free) < _MOST_SPARE and not os.listdir(path):
+            if len(self._free) < _MOST_SPARE and _is_as_new(path):
                 self._free.append(path)
                 return
         shutil.rmtree(path, ignore_errors=True)
@@ -207,6 +216,17 @@ class Spare:
             return self._settle()
         self._home = home
         return None
+
+
+def _is_as_new(path: str) -> bool:
+    """Whether there is nothing but the empty folder that was made in it."""
+    if os.listdir(path) != [OUT]:
+        return False
+    out = os.open(os.path.join(path, OUT), _FOLDER)
+    try:
+        return not os.listdir(out)
+    finally:
+        os.close(out)
 
 
 def _remove_abandoned(path: str) -> None:

@@ -8,9 +8,10 @@ Fuel is told where it is known. The engine counts it in a register and books it 
 what a run burned that was ended by the clock, or by a trap in the middle of a function, nobody knows.
 """
 
+import os
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Final, Literal, final
 
 from msgspec import Struct
@@ -22,10 +23,12 @@ from metier.model.job import Ending, Fault, Place, Report, Usage
 from metier.model.ports import Host
 from metier.sandbox import wasm_call
 from metier.sandbox.admission import not_started
+from metier.sandbox.artifacts import is_empty
+from metier.sandbox.wall import OUT, Take
 from metier.sandbox.wasm_ask import Asking, events
 from metier.sandbox.wasm_clock import Clock, Timer
 from metier.sandbox.wasm_compile import plain_text
-from metier.sandbox.wasm_files import Folders, Spare, Unusable
+from metier.sandbox.wasm_files import OWN, Folders, Spare, Unusable
 from metier.sandbox.wasm_memory import Memory
 from metier.sandbox.wasm_module import Composed, Core, Loaded, Modules
 from metier.sandbox.wasm_pace import Pace
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
 
 _FUEL_A_SECOND: Final = 20_000_000_000
 """More than any machine burns: without a limit of its own a run ends by the clock."""
+_BY_ITSELF: Final = ("returned", "raised", "exited", "no_result", "bad_result")
+"""Endings of a run that nobody ended by force: what it left is whole, as far as it came."""
 _TABLES: Final = 16
 _TABLE_ELEMENTS: Final = 100_000
 _INSTANCES: Final = 64
@@ -69,6 +74,8 @@ class Work(Struct, frozen=True, kw_only=True):
     output_bytes: int
     fuel: int | None = None
     host: Host | None = None
+    take: Take | None = None
+    """Who takes what it leaves in its `out` folder."""
 
 
 @final
@@ -186,7 +193,19 @@ class Run:
         ) as folders:
             shown = [each.descriptor for each in folders.shown]
             self.wasi = Wasi(self._parts.imports, self._timer, (self.out, self.err), shown)
-            return self._in_store(folders)
+            report = self._in_store(folders)
+            if report.ending in _BY_ITSELF and folders.left:
+                self._have_taken(folders.left)
+            return report
+
+    def _have_taken(self, folder: str) -> None:
+        with suppress(OSError):  # it put something else in the place of the folder
+            left = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                if self._work.take is not None and not is_empty(left):
+                    self._work.take(left)
+            finally:
+                os.close(left)
 
     def _in_store(self, folders: Folders | None) -> Report:
         import wasmtime
@@ -224,7 +243,8 @@ class Run:
 
         work = self._work
         config = wasmtime.WasiConfig()
-        self._raw.describe(config, work.argv, work.environment, work.stdin)
+        out = {"METIER_OUT": f"{OWN}/{OUT}"} if folders and folders.left and work.take else {}
+        self._raw.describe(config, work.argv, {**work.environment, **out}, work.stdin)
         if isinstance(self._loaded, Composed):  # what a module prints comes to us without a detour
             config.stdout_custom = self._paced(self.out)
             config.stderr_custom = self._paced(self.err)

@@ -47,8 +47,9 @@ class WayOut:
             return
         from metier.sandbox.proxy import Proxy  # only who may go out pays for it
 
-        given = given_to(self._job)
-        async with self._egress(self._job.permissions.hosts) as egress, anyio.create_task_group() as tasks:
+        given, own = given_to(self._job), self._job.own_origin
+        made = Egress(hosts=frozenset(), own=own) if own else self._egress(self._job.permissions.hosts)
+        async with made as egress, anyio.create_task_group() as tasks:
             self._proxy = Proxy(self._listening, egress, given=given, alarm=self._job.alarm)
             tasks.start_soon(self._proxy.serve)
             await self._proxy.violated.wait()

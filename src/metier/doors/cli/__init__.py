@@ -27,6 +27,7 @@ _COMMANDS: Final = {
         "metier.doors.cli.calls",
         "List and cancel running calls; print what a skill wrote into the log of one.",
     ),
+    "messages": ("metier.doors.cli.messages", "List what callers left for you and did not reach you."),
     "stop": ("metier.doors.cli.stop", "End every running call and refuse all others."),
     "resume": ("metier.doors.cli.stop", "Let things run again after `stop`."),
     "approvals": ("metier.doors.cli.approvals", "See what waits for your word, and decide it."),

@@ -5,10 +5,14 @@ from typing import Any
 
 import click
 
-from metier.catalog.catalog import Catalog, Listed
+from metier.catalog.catalog import Catalog
+from metier.catalog.here import trusts_here
+from metier.catalog.listed import Listed
 from metier.doors.cli import exits, words
 from metier.doors.cli.opening import catalog_of, complete_skill, named
+from metier.doors.cli.review import withheld
 from metier.model.text import one_line
+from metier.record.trust import Trusts
 
 
 @click.command("check")
@@ -18,9 +22,10 @@ from metier.model.text import one_line
 def check_command(ctx: click.Context, name: str | None, as_json: bool) -> None:
     """Say for every skill, or for NAME, whether it is usable, and if not, why and what to do.
 
-    Exit status 1 when something is not usable.
+    Exit status 1 when something is not usable, but for what came with Metier and needs what you did not install.
     """
-    _, catalog = catalog_of(ctx, thorough=True)
+    settings, catalog = catalog_of(ctx, thorough=True)
+    trusts = trusts_here(settings)
     listed = (named(catalog, name),) if name else catalog.listed
     if as_json:
         import json
@@ -28,16 +33,21 @@ def check_command(ctx: click.Context, name: str | None, as_json: bool) -> None:
         click.echo(json.dumps(_report(catalog, listed), ensure_ascii=False, indent=1))
     else:
         for each in listed:
-            _show(each)
+            _show(each, trusts)
         if not name:
             for note in catalog.notes:
                 click.echo(f"! {one_line(note.folder)}\n    {words.finding(note.problem)}")
             click.echo(_last_word(listed), err=True)
-    if any(each.shown not in ("usable", "shadowed") for each in listed):
+    if any(map(_is_problem, listed)) or (name and listed[0].shown == "unavailable"):
         ctx.exit(exits.PROBLEM)
 
 
-def _show(each: Listed) -> None:
+def _is_problem(each: Listed) -> bool:
+    fine = ("usable", "shadowed", "unavailable") if each.root.kind == "bundled" else ("usable", "shadowed")
+    return each.shown not in fine
+
+
+def _show(each: Listed, trusts: Trusts) -> None:
     findings = [found for found in each.diagnostics if found.severity != "info"]
     mark = "✓" if each.shown == "usable" else "·" if each.shown == "shadowed" else "✗"
     click.echo(f"{mark} {one_line(each.name, 80)}: {each.shown.replace('_', ' ')}  ({one_line(each.folder)})")
@@ -47,6 +57,8 @@ def _show(each: Listed) -> None:
     for found in findings:
         if one_line(found.message) not in said:
             click.echo(f"    {words.finding(found)}")
+    if each.shown == "usable" and (lacks := withheld(each, each.skill.digest if each.skill else "", trusts)):
+        click.echo(f"    not granted: {words.withheld(each.name, lacks)}")
 
 
 def _report(catalog: Catalog, listed: tuple[Listed, ...]) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""`metier doctor`: what each sandbox can promise on this machine, and what would add what is missing."""
+"""`metier doctor`: what each sandbox can promise on this machine, what would add what is missing, and which skills want a name that
+is taken."""
 
 import textwrap
 from typing import Any, Final
@@ -6,9 +7,12 @@ from typing import Any, Final
 import anyio
 import click
 
+from metier.catalog.function_names import name_problems
+from metier.catalog.here import catalog_here
 from metier.config.settings import Settings
 from metier.doors.cli import exits
 from metier.doors.cli.opening import settings_of
+from metier.errors import MetierError
 from metier.model.entry import Command, Entry, HttpRequest, InlineCode, WasmModule
 from metier.model.guarantee import MEANING, Guarantee
 from metier.model.text import one_line
@@ -31,19 +35,32 @@ _WIDTH: Final = 79
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def doctor_command(ctx: click.Context, as_json: bool) -> None:
-    """Say what each sandbox can promise here, what is missing, and the command that adds it.
+    """Say what each sandbox can promise here, what is missing, the command that adds it, and which skills want a name that is taken.
 
     Exit status 1 when a kind of skill cannot run on this machine.
     """
-    found = anyio.run(_examine, settings_of(ctx))
+    settings = settings_of(ctx)
+    found = anyio.run(_examine, settings)
+    taken = _taken(settings)
     if as_json:
         import json
 
-        click.echo(json.dumps(_report(found), ensure_ascii=False, indent=1))
+        click.echo(json.dumps({**_report(found), "names_taken": taken}, ensure_ascii=False, indent=1))
     else:
         _show(found)
+        _show_taken(taken)
     if not found.ok:
         ctx.exit(exits.PROBLEM)
+
+
+def _taken(settings: Settings) -> dict[str, list[str]]:
+    """By skill: what is to be said of names it cannot have."""
+    try:
+        listed = catalog_here(settings).listed
+    except MetierError as error:  # who looks for what is wrong here hears the rest all the same
+        click.echo(f"metier: the skills could not be looked at: {one_line(str(error))}", err=True)
+        return {}
+    return {each.name: said for each in listed if (said := name_problems(each))}
 
 
 async def _examine(settings: Settings) -> Examination:
@@ -109,6 +126,14 @@ def _show_missing(found: Examination) -> None:
         _wrapped(f"{one_line(what)} (for {', '.join(names)}): {one_line(why)}", "  ")
         if remedy:
             click.echo(f"    → {one_line(remedy)}")  # to be copied, so it is not wrapped
+
+
+def _show_taken(taken: dict[str, list[str]]) -> None:
+    if taken:
+        click.echo("\nNames that more than one skill wants")
+    for name, said in taken.items():
+        for each in said:
+            _wrapped(f"{one_line(name, 80)}: {one_line(each)}", "  ")
 
 
 def _mark(yes: bool, *, before: str) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import click
 import msgspec
 
-from metier.catalog.catalog import Listed
+from metier.catalog.listed import Listed
 from metier.catalog.requirements import install_hint
 from metier.config.settings import Settings
-from metier.doors.cli import words
+from metier.doors.cli import tool_lines, words
 from metier.doors.cli.listing import summary
 from metier.doors.cli.opening import catalog_of, complete_skill, named
 from metier.doors.cli.review import review
@@ -29,7 +29,8 @@ def info_command(ctx: click.Context, name: str, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(_everything(each, settings)), indent=1).decode())
         return
-    click.echo("\n".join(f"{label + ':':<14} {value}" for label, value in _rows(each, settings) if value))
+    rows = [(f"{label}:" if label else "", value) for label, value in _rows(each, settings) if value]
+    click.echo("\n".join(f"{label:<14} {value}" for label, value in rows))
     for found in each.diagnostics:
         click.echo(f"  {words.finding(found)}")
 
@@ -42,6 +43,7 @@ def _rows(each: Listed, settings: Settings) -> list[tuple[str, str]]:
         *(("", said) for said in words.advice(each, sys.platform)),
         ("description", one_line(skill.description)),
         ("dialect", skill.dialect if each.skill else ""),
+        ("source", skill.source.replace("_", " ") if each.skill else ""),
         ("version", one_line(skill.version)),
         ("license", one_line(skill.license)),
         ("homepage", one_line(skill.homepage)),
@@ -49,6 +51,8 @@ def _rows(each: Listed, settings: Settings) -> list[tuple[str, str]]:
         ("folder", one_line(each.folder)),
         ("holds", ", ".join(noted(each.folder))),
         ("may", words.permissions(skill.permissions) if each.skill else ""),
+        *(("where", line) for line in words.programs(skill.permissions, settings.binaries.programs)),
+        *(("tool" if not line.startswith(" ") else "", line) for line in tool_lines.lines(skill)),
         ("install", install_hint(skill.installers, sys.platform)),
         ("proposes", one_line(", ".join(skill.proposed_tools))),
         ("for models", "" if skill.model_may_invoke else "no, only for people"),
@@ -59,6 +63,8 @@ def _rows(each: Listed, settings: Settings) -> list[tuple[str, str]]:
     if each.skill is None:
         return rows
     looked = review(each, settings)
+    if looked.withheld:
+        rows.append(("not granted", words.withheld(each.name, looked.withheld)))
     rows.append(("digest", looked.digest or looked.problem))
     if looked.changed:
         rows.append(
@@ -81,6 +87,8 @@ def _everything(each: Listed, settings: Settings) -> dict[str, Any]:
         ],
         "diagnostics": each.diagnostics,
         "permissions": each.skill.permissions.plain() if each.skill else {},
+        "programs": words.programs(each.skill.permissions, settings.binaries.programs) if each.skill else [],
+        "permissions_withheld": looked.withheld.plain(),
         "permissions_added": looked.diff.added.plain(),
         "permissions_removed": looked.diff.removed.plain(),
     }

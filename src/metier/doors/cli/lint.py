@@ -13,10 +13,10 @@ from metier.model.text import one_line
 
 @click.command("lint")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON array, one object for every SKILL.md.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array, one object for every manifest.")
 @click.pass_context
 def lint_command(ctx: click.Context, paths: tuple[str, ...], as_json: bool) -> None:
-    """Check every SKILL.md below each PATH, whatever is trusted or allowed.
+    """Check every manifest below each PATH, in whatever dialect, trusted or not. Nothing is run.
 
     Exit status 1 when one is broken.
     """
@@ -34,7 +34,7 @@ def lint_command(ctx: click.Context, paths: tuple[str, ...], as_json: bool) -> N
             _show(each)
         states = [each.status for each in results]
         words_ = ", ".join(f"{states.count(state)} {state}" for state in ("usable", "unavailable", "broken"))
-        click.echo(f"{len(results)} skills: {words_}." if results else "No SKILL.md found.", err=True)
+        click.echo(f"{len(results)} skills: {words_}." if results else "No skill found.", err=True)
     for note in notes:
         click.echo(f"! {one_line(note.folder, 300)}\n    {words.finding(note.problem)}", err=True)
     unsearched = any(note.problem.severity == "error" for note in notes)

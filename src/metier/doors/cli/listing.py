@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from metier.catalog.catalog import Listed
+from metier.catalog.listed import Listed
 from metier.doors.cli.opening import catalog_of
 from metier.model.text import one_line
 
@@ -36,7 +36,10 @@ def line(each: Listed) -> str:
     """One skill on one line, safe to print."""
     mark = "✓" if each.shown == "usable" else "✗"
     emoji = one_line(each.skill.emoji, 8) if each.skill else ""
-    about = one_line(each.skill.description) if each.skill else f"({each.shown}: {one_line(each.why)})"
+    known = each.skill is not None and not each.probe
+    about = (
+        one_line(each.skill.description) if each.skill and known else f"({each.shown}: {one_line(each.why)})"
+    )
     return " ".join(part for part in (mark, emoji, one_line(each.name, 80), "-", about) if part)
 
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from metier.catalog.catalog import Catalog, Listed
+from metier.catalog.catalog import Catalog
 from metier.catalog.here import catalog_here
+from metier.catalog.listed import Listed
 from metier.config.load import load, state_folder
 from metier.config.settings import Settings
 from metier.errors import MetierError

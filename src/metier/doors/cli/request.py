@@ -83,8 +83,11 @@ def _request(shown: Shown) -> list[str]:
     if shown.project:
         said.append(_row("project", quoted(shown.project)))
     said.append(_row("may", permissions(shown.permissions)))
+    said += [_row("where", one_line(line)) for line in shown.stands_for]
     said.append(_row("folder", quoted(shown.place or shown.cwd) if shown.place or shown.cwd else "none"))
     said += [_row("because", one_line(reason)) for reason in shown.reasons]
+    if shown.replaces:
+        said.append(_row("note", one_line(shown.replaces)))
     if shown.always_asks:
         said.append(_row("note", "this tool asks every time"))
     if shown.four_eyes:
@@ -118,6 +121,8 @@ def grant_lines(grant: StandingGrant) -> list[str]:
         _row("session", f"{one_line(grant.session)} only" if grant.session else "ANY"),
         _row("lasts", until + _uses(grant.uses_left)),
     ]
+    if grant.programs:
+        said.append(_row("files", "the programs it uses, or the agent it starts, as they are now; no others"))
     if grant.risk == "high":
         said.append(_row("note", "this is HIGH risk, and nobody will be asked"))
     if grant.names_tool:

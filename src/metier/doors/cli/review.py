@@ -4,14 +4,17 @@ import time
 from typing import final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from metier.catalog.bundle import BundleStore, Measured, measure
-from metier.catalog.catalog import Listed
+from metier.catalog.first_use import given
 from metier.catalog.here import trusts_here
+from metier.catalog.listed import Listed
 from metier.config.settings import Settings
 from metier.errors import BundleError
 from metier.model.permission import PermissionDiff, PermissionSet
 from metier.model.skill import Skill
+from metier.record.trust import Trusts
 
 
 @final
@@ -24,6 +27,8 @@ class Review(Struct, frozen=True, kw_only=True):
     diff: PermissionDiff = PermissionDiff(added=PermissionSet(), removed=PermissionSet())
     files: tuple[str, ...] = ()
     """Files that were added, changed or removed."""
+    withheld: PermissionSet = PermissionSet()
+    """What it declares and does not have, though it may be used: nobody trusted it by name."""
 
 
 def review(each: Listed, settings: Settings) -> Review:
@@ -31,10 +36,21 @@ def review(each: Listed, settings: Settings) -> Review:
     if each.skill is None:
         return Review(problem=each.why)
     try:
-        now = measure(each.folder, now_ns=time.time_ns(), hard_links=each.root.kind == "bundled")
+        now = measure(each.folder, now_ns=time.time_ns(), hard_links=each.root.hard_links)
     except BundleError as error:
         return Review(problem=str(error))
-    return compare(each.skill, now, settings)
+    lacks = withheld(each, now.digest, trusts_here(settings))
+    return replace(compare(each.skill, now, settings), withheld=lacks)
+
+
+def withheld(each: Listed, digest: str, trusts: Trusts) -> PermissionSet:
+    """What a skill that is on declares and, as these bytes, does not have."""
+    skill = each.skill
+    if skill is None or skill.status != "active" or each.root.kind == "bundled":
+        return PermissionSet()
+    granted = trusts.permissions.get((skill.name, digest))
+    granted = given(each, skill.permissions)[1] if granted is None else granted
+    return skill.permissions.beyond(granted | PermissionSet(hosts=each.hosts))
 
 
 def compare(skill: Skill, now: Measured, settings: Settings) -> Review:

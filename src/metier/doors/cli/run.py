@@ -7,6 +7,7 @@ from typing import Final, Literal, TypeAlias, cast
 
 import click
 
+from metier.config.settings import Settings
 from metier.doors.cli import ended
 from metier.doors.cli.opening import settings_of
 from metier.doors.cli.reader import to_its_reader
@@ -21,7 +22,7 @@ from metier.model.permission import PermissionSet
 from metier.model.skill import Limits
 from metier.model.text import one_line, visible
 from metier.openfile import read_small
-from metier.sandbox.job_binaries import real_programs
+from metier.sandbox.job_operator_programs import real_files
 from metier.sandbox.job_places import below
 
 Language: TypeAlias = Literal["python", "javascript", "typescript", "wasm"]
@@ -105,7 +106,7 @@ def run_command(
         limits=_limits(timeout, memory),
         cwd=os.getcwd(),
     )
-    _warn(permissions)
+    _warn(permissions, settings)
     ask = None
     if not as_json and sys.stdin.isatty() and sys.stderr.isatty():
         from metier.doors.cli.approver import ask_here as ask
@@ -118,11 +119,10 @@ def run_command(
     ctx.exit(ended.STATUS[type(outcome)])
 
 
-def _warn(permissions: PermissionSet) -> None:
+def _warn(permissions: PermissionSet, settings: Settings) -> None:
     """Say which grants will not do what was probably meant."""
-    for name in sorted(
-        permissions.binaries - real_programs(permissions.binaries, os.environ.get("PATH", "")).keys()
-    ):
+    there = real_files(permissions.binaries, settings.binaries.programs, os.environ.get("PATH", ""))
+    for name in sorted(permissions.binaries - there.keys()):
         click.echo(
             f"metier: bin={one_line(name, 80)} grants nothing: no folder of your PATH that only you and root can write "
             "to has such a program.",

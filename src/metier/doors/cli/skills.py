@@ -11,7 +11,8 @@ _COMMANDS: Final = {
     "info": ("metier.doors.cli.info", "Show everything about one skill."),
     "check": ("metier.doors.cli.check", "Say for every skill why it is missing, and what to do."),
     "lint": ("metier.doors.cli.lint", "Check skill files anywhere, trusted or not."),
-    "new": ("metier.doors.cli.new", "Write a new skill that works."),
+    "new": ("metier.doors.cli.new", "Write a new skill that works, in any dialect."),
+    "test": ("metier.doors.cli.tried", "Try a skill with the cases in its tests.json."),
     "trust": ("metier.doors.cli.trust", "Look at a skill and trust it as it is now."),
     "untrust": ("metier.doors.cli.trust", "Take back the trust in a skill."),
     "enable": ("metier.doors.cli.enable", "Let a skill be used again that was disabled."),
@@ -21,4 +22,4 @@ _COMMANDS: Final = {
 
 @click.group("skills", cls=LazyGroup, commands_in=_COMMANDS)
 def skills_command() -> None:
-    """List, inspect, check, lint, write and trust skills."""
+    """List, inspect, check, lint, write, test and trust skills."""

@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from metier.catalog.catalog import Listed
+from metier.catalog.listed import Listed
 from metier.model.text import one_line
 
 

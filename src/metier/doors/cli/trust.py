@@ -1,18 +1,30 @@
 """`metier skills trust` and `untrust`: the operator's word, given at a terminal and recorded."""
 
+import os
 import time
 
 import click
+from msgspec.structs import replace
 
-from metier.catalog.bundle import BundleStore
-from metier.catalog.catalog import Listed
-from metier.catalog.here import owner, trusts_here
-from metier.catalog.hold import bind, declared_by
+from metier.catalog.acting_programs import with_programs
+from metier.catalog.bundle import BundleStore, measure
+from metier.catalog.catalog import Catalog
+from metier.catalog.entrust import entrust
+from metier.catalog.function_names import name_problems
+from metier.catalog.here import catalog_here, owner, trusts_here
+from metier.catalog.hold import declared_by
+from metier.catalog.listed import Listed
+from metier.catalog.network import hosts_for
+from metier.catalog.probed import forget
+from metier.catalog.release import recorded
 from metier.catalog.standing import same_bytes
+from metier.config.roots import BUNDLED
 from metier.config.settings import Settings
-from metier.doors.cli import exits, words
+from metier.doors.cli import exits, tool_lines, words
+from metier.doors.cli.approvals import at_the_terminal
 from metier.doors.cli.opening import catalog_of, complete_skill, named
 from metier.doors.cli.review import Review, compare
+from metier.doors.cli.working import work
 from metier.errors import BundleError
 from metier.model.call import Bytes
 from metier.model.skill import Skill
@@ -46,7 +58,7 @@ def trust_command(
         for each in catalog.by_name.values()
         if each.shown == "pending_approval" and each.name not in revoked
     ]
-    chosen = waiting if everything else [named(catalog, name) for name in names]
+    chosen = waiting if everything else [_meant(catalog, name) for name in names]
     results: list[dict[str, str]] = []
     for each in chosen:
         problem = _trust(each, settings, ask=not yes, quiet=as_json)
@@ -63,8 +75,17 @@ def trust_command(
         ctx.exit(exits.PROBLEM)
 
 
+def _meant(catalog: Catalog, name: str) -> Listed:
+    """The skill of this name; where that is one that ships, the first that waits to be put in its place."""
+    found = named(catalog, name)
+    others = (each for each in catalog.listed if each.name == found.name and each.instead and each.skill)
+    other = next(others, None) if found.root.kind == "bundled" else None
+    return found if other is None else replace(other, shadowed_by="")
+
+
 def _trust(each: Listed, settings: Settings, *, ask: bool, quiet: bool) -> str:
     """Trust one skill; returns why it was not. What is shown is read from the very bytes that will be bound."""
+    each = _unread(each, settings)
     if each.skill is None or each.shadowed_by:
         return each.why
     if each.root.kind == "bundled":
@@ -72,7 +93,9 @@ def _trust(each: Listed, settings: Settings, *, ask: bool, quiet: bool) -> str:
     Database.open(settings.database).close()  # bytes that are kept tell of a state, so there must be one
     store = BundleStore(settings.bundles)
     try:
-        made = store.take(each.folder, now_ns=time.time_ns())
+        made = store.take(each.folder, now_ns=time.time_ns(), hard_links=each.root.hard_links)
+        if each.root.kind == "installed" and (problem := recorded(each.folder, made.files)):
+            return problem
         snapshot = store.open(made.digest)
         declared = declared_by(snapshot, each.manifest, folder=each.folder) if snapshot else None
     except BundleError as error:
@@ -84,23 +107,90 @@ def _trust(each: Listed, settings: Settings, *, ask: bool, quiet: bool) -> str:
     if other != each.name:
         return same_bytes(other, trusts)
     if not quiet:
-        _show(each, declared, compare(declared, made, settings))
+        _show(each, declared, compare(declared, made, settings), settings)
     if ask and not click.confirm("    Trust exactly this?", default=False):
         return "not trusted; nothing was changed"
     found = Bytes(digest=made.digest, signature=made.signature)
     with Database.open(settings.database) as database:
-        bind(each, declared, found, trust=TrustStore(database), how="operator", by=owner())
+        if problem := entrust(each, declared, found, database=database, by=at_the_terminal()):
+            return problem
         enable(database, each.name, by=owner())  # who looks and says yes after a violation means it
+    if each.probe and (problem := _read_code(each, found, settings, ask=ask, quiet=quiet)):
+        return problem
     if not quiet:
         click.echo(f"✓ {one_line(each.name, 80)} is trusted.")
     return ""
 
 
-def _show(each: Listed, declared: Skill, looked: Review) -> None:
+def _unread(each: Listed, settings: Settings) -> Listed:
+    """The skill as if nobody had tried to read it by running it, where that failed: the machine may have been to blame."""
+    if not any(found.code == "probe_failed" for found in each.diagnostics):
+        return each
+    try:
+        digest = measure(each.folder, now_ns=time.time_ns(), hard_links=each.root.hard_links).digest
+    except BundleError:
+        return each  # whoever takes its bytes is told why they cannot be taken
+    if not forget(settings.bundles, digest):
+        return each
+    return next((one for one in catalog_here(settings).listed if one.folder == each.folder), each)
+
+
+def _read_code(each: Listed, found: Bytes, settings: Settings, *, ask: bool, quiet: bool) -> str:
+    """Run what exists only as code, now that its bytes are trusted, show what it wants, and have that granted too.
+
+    Gives why it is not trusted; then that its bytes were is taken back.
+    """
+    granted = False
+    try:
+        work(_opened_once, settings)
+        read = next((one for one in catalog_here(settings).listed if one.folder == each.folder), each)
+        if read.probe or read.skill is None:
+            unread = "it could not be run to be read; `metier doctor` says whether a sandbox is missing"
+            return unread if read.probe else read.why
+        if not quiet:
+            click.echo(f"    says it is: {one_line(read.skill.description) or '(nothing)'}")
+            click.echo(f"    may: {words.permissions(read.skill.permissions)}")
+            _show_network(read.skill, settings)
+            _show_tools(read.skill)
+        if ask and not click.confirm("    Let it do this?", default=False):
+            return "not trusted; that its bytes were is taken back"
+        with Database.open(settings.database) as database:
+            problem = entrust(read, read.skill, found, database=database, by=at_the_terminal())
+        granted = not problem
+        return problem
+    finally:
+        if not granted:
+            with Database.open(settings.database) as database:
+                TrustStore(database).revoke(each.name, by=owner(), path=each.folder)
+
+
+async def _opened_once(settings: Settings) -> None:
+    """Whatever is trusted and unread is read when a runtime opens."""
+    from metier.runtime import at_terminal  # slow to import, seldom needed here
+
+    async with at_terminal(settings):
+        pass
+
+
+def _show(each: Listed, declared: Skill, looked: Review, settings: Settings) -> None:
     click.echo(f"{one_line(each.name, 80)}  ({one_line(each.folder)})")
     if each.shown == "disabled":
         click.echo(f"    {one_line(each.why)}")
+    if each.skill is not None:
+        click.echo(f"    source: {each.skill.source.replace('_', ' ')}")
+    if os.path.isdir(os.path.join(BUNDLED, each.name)):
+        click.echo("    takes the place of the skill of this name that comes with Metier")
     click.echo(f"    may: {words.permissions(declared.permissions)}")
+    _show_network(declared, settings)
+    for line in words.programs(declared.permissions, settings.binaries.programs):
+        click.echo(f"      where {line}")
+    _show_tools(with_programs(declared, each.acting))
+    if each.probe:
+        click.echo(
+            "    exists only as code: once trusted it is run in a sandbox without permissions, to be read"
+        )
+    for problem in name_problems(each):
+        click.echo(f"    but: {one_line(problem)}")
     if declared.proposed_tools:
         click.echo(f"    proposes (not granted): {one_line(', '.join(declared.proposed_tools))}")
     if looked.changed:
@@ -108,6 +198,21 @@ def _show(each: Listed, declared: Skill, looked: Review) -> None:
         click.echo(f"    new since last time: {added}")
         click.echo(f"    files changed: {one_line(', '.join(looked.files)) or 'unknown'}")
     click.echo(f"    digest: {looked.digest}")
+
+
+def _show_network(skill: Skill, settings: Settings) -> None:
+    """That it asks for hosts without saying which, and which of them the operator named."""
+    if not skill.asks_network:
+        return
+    hosts = ", ".join(sorted(hosts_for(skill, settings.skills.entries)))
+    name = f"hosts under [skills.entries.{one_line(skill.name, 80)}] in metier.toml"
+    click.echo(f"    asks for the network: {one_line(hosts) if hosts else f'none until you name its {name}'}")
+
+
+def _show_tools(skill: Skill) -> None:
+    """What somebody can call once it is trusted."""
+    for line in tool_lines.lines(skill):
+        click.echo(f"    {line}" if line.startswith(" ") else f"    tool: {line}")
 
 
 @click.command("untrust")

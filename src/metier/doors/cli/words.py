@@ -1,10 +1,19 @@
 """Permissions and findings in plain words."""
 
-from metier.catalog.catalog import Listed
+from collections.abc import Mapping
+
+from metier.catalog.listed import Listed
 from metier.catalog.requirements import install_hint
 from metier.model.diagnostic import Diagnostic
 from metier.model.permission import PermissionSet
+from metier.model.program import OperatorProgram
 from metier.model.text import one_line
+
+
+def withheld(name: str, lacks: PermissionSet) -> str:
+    """What a skill may not do yet, and what it takes."""
+    what = permissions(lacks).removesuffix("; no network")
+    return f"{what}; `metier skills trust {one_line(name, 80)}` grants it"
 
 
 def permissions(granted: PermissionSet) -> str:
@@ -21,6 +30,11 @@ def permissions(granted: PermissionSet) -> str:
     said = [f"{verb} {one_line(', '.join(sorted(names)))}" for names, verb in parts if names]
     said.append(f"reach {one_line(', '.join(sorted(granted.hosts)))}" if granted.hosts else "no network")
     return "; ".join(said).replace("{baseDir}", "its own folder")
+
+
+def programs(granted: PermissionSet, named: Mapping[str, OperatorProgram]) -> list[str]:
+    """What the operator's own programs in a set are, a line each. What such a program may touch, the skill itself may not."""
+    return [f"{one_line(name)} is {named[name].in_words}" for name in sorted(granted.binaries & named.keys())]
 
 
 def finding(found: Diagnostic) -> str:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 if TYPE_CHECKING or __package__:
-    from metier.sandbox.guest.syscall_filter import NUMBERS, SUPPORTED, name_of, need_this_machine
+    from metier.sandbox.guest.syscall_filter import DENIED, NUMBERS, SUPPORTED, name_of, need_this_machine
 else:  # inside a box the files of this folder lie beside each other and belong to no package
-    from syscall_filter import NUMBERS, SUPPORTED, name_of, need_this_machine
+    from syscall_filter import DENIED, NUMBERS, SUPPORTED, name_of, need_this_machine
 
 # --- Landlock -----------------------------------------------------------------------------------------------------
 
@@ -132,13 +132,13 @@ class Notice:
 
     @property
     def violation(self) -> bool:
-        """Otherwise it is a denial: somebody wanted a socket."""
-        return self.name != "socket"
+        """Otherwise it is a denial."""
+        return self.name not in DENIED
 
     @property
     def error(self) -> int:
         """What to refuse it with, the same as without a listener."""
-        return errno.EPERM if self.violation else errno.EACCES
+        return DENIED.get(self.name, errno.EPERM)
 
 
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from typing import Any, TypeAlias
 
+    from metier.sandbox.guest.exported import PROBE, contract_of
     from metier.sandbox.guest.touched import Touched
 
     Message: TypeAlias = dict[str, Any]
 else:
+    from exported import PROBE, contract_of
     from touched import Touched
 
 RAISED, BAD_RESULT = -32000, -32001
@@ -73,19 +75,25 @@ class Bridge:
         self.run: Message = first["params"]
 
     def send(self, message: "Message") -> None:
-        data = json.dumps({"jsonrpc": "2.0", **message}, allow_nan=False, separators=(",", ":"))
-        line = memoryview(self._prefix + data.encode("utf-8") + b"\n")
-        while line:
-            line = line[os.write(self._descriptor, line) :]
+        self.write(self.line(plain({"jsonrpc": "2.0", **message})))
+
+    def line(self, text: str) -> bytes:
+        """A message as the bytes that are sent."""
+        return self._prefix + text.encode("utf-8") + b"\n"
+
+    def write(self, line: bytes) -> None:
+        left = memoryview(line)
+        while left:
+            left = left[os.write(self._descriptor, left) :]
 
     def ask(self, method: str, params: dict[str, object]) -> Reply:
-        number = self._number = self._number + 1
+        number = self._number + 1
+        line = self.line(plain({"jsonrpc": "2.0", "id": number, "method": method, "params": params}))
+        if len(line) > self.run["most_message"]:
+            raise HostError("TooLarge", f"{method}: the arguments are larger than a message may be")
+        self._number = number
         self._open.add(number)
-        try:
-            self.send({"id": number, "method": method, "params": params})
-        except BaseException:
-            self._open.discard(number)  # it is not plain JSON, and was not sent
-            raise
+        self.write(line)
         return Reply(self, number)
 
     def fewer(self, most: int) -> None:
@@ -147,6 +155,23 @@ class CallLog:
         return self._bridge.ask("call_log.write", {"entry": entry})
 
 
+class Gateway:
+    """The operator's gateway, as far as this call may use it. Who gets a message is not said here."""
+
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+
+    def post(self, payload: object) -> Reply:
+        """Ask for an action; the answer is a text."""
+        return self._bridge.ask("gateway.post", {"payload": payload})
+
+    def send_message(self, message: str) -> Reply:
+        """Send a message to the operator."""
+        return self._bridge.ask("gateway.send_message", {"message": message})
+
+    sendMessage = send_message  # Amber's own spelling
+
+
 class Http:
     """Requests through the host, which lets through what was granted."""
 
@@ -174,9 +199,12 @@ def frozen(value: "Any") -> "Any":
 class Context:
     """What running code may ask of the host, and what it is told about its call."""
 
+    Error = HostError  # for code in a file, which has no other name for it
+
     def __init__(self, bridge: Bridge, told: "Message") -> None:
         self._bridge = bridge
-        self.call_log = CallLog(bridge)
+        self.call_log = self.callLog = CallLog(bridge)
+        self.gateway = Gateway(bridge)
         self.http = Http(bridge)
         for name, value in told.items():
             if name.isidentifier() and not hasattr(self, name):
@@ -185,6 +213,10 @@ class Context:
     def exec(self, argv: "list[str]", **more: object) -> Reply:
         """Run one of the declared programs; its output, or HostError."""
         return self._bridge.ask("exec", {"argv": argv, **more})
+
+    def operate(self, operation: str, arguments: "Message | None" = None) -> Reply:
+        """Have one of Metier's own operations done; its value, or HostError."""
+        return self._bridge.ask("call", {"operation": operation, "arguments": arguments or {}})
 
     def log(self, level: str, message: str, **meta: object) -> Reply:
         """Say what is being done. Need not be awaited: many lines in a row wait for each other here."""
@@ -255,7 +287,7 @@ def run(bridge: Bridge) -> object:
     """Load the code and have it run."""
     told = bridge.run
     params = told["arguments"]
-    context = Context(bridge, told["context"])
+    context = Context(bridge, {**told["context"], "out": os.environ["METIER_OUT"]})
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module
     if told["kind"] == "inline":
@@ -264,6 +296,8 @@ def run(bridge: Bridge) -> object:
         finish(eval(code, module.__dict__))  # noqa: S307  this is what it is for
         return module.__dict__.get("result")
     path = told["path"]
+    if told["function"] == PROBE:
+        return contract_of(path, params["module"])
     with open(path, encoding="utf-8") as file:
         source = file.read()
     module.__dict__.update(__file__=path, __name__="skill")
@@ -294,14 +328,27 @@ def finish(value: object) -> object:
 def give(bridge: Bridge, value: object) -> int:
     """Send the result, if it is plain JSON. What was asked for before the end is done before the end."""
     bridge.fewer(1)
+    most = bridge.run["most_result"]
     try:
-        bridge.send({"id": 0, "result": value})
+        text = plain(value)
+        if len(text) <= most:
+            bridge.write(bridge.line(f'{{"jsonrpc":"2.0","id":0,"result":{text}}}'))
+            return 0
+        name, message = "TooLarge", f"the result is larger than the limit of {most} bytes"
+    except MemoryError:
+        message = f"there is not enough memory to send the result; return less, and at most {most} bytes"
+        name = "TooLarge"
     except (TypeError, ValueError, RecursionError, UnicodeEncodeError) as error:
+        name = type(error).__name__
         message = f"what the code returned is not plain JSON: {error}"[:MESSAGE_MOST]
-        data = {"name": type(error).__name__}
-        bridge.send({"id": 0, "error": {"code": BAD_RESULT, "message": message, "data": data}})
-        return 1
-    return 0
+    # Only here: what was made of the result before it failed is gone now, and there is room to say so.
+    bridge.send({"id": 0, "error": {"code": BAD_RESULT, "message": message, "data": {"name": name}}})
+    return 1
+
+
+def plain(value: object) -> str:
+    """JSON in ASCII, a byte a character."""
+    return json.dumps(value, allow_nan=False, separators=(",", ":"))
 
 
 def show(error: BaseException) -> None:

@@ -23,13 +23,14 @@ TYPE_CHECKING = False  # importing typing would cost a good part of the start-up
 if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
-    from metier.sandbox.guest import aftermath, confine, syscall_filter
+    from metier.sandbox.guest import aftermath, before, confine, syscall_filter
     from metier.sandbox.guest.control import Control
 
     Message: TypeAlias = dict[str, Any]
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # an isolated interpreter leaves it out
     import aftermath
+    import before
     import confine
     import syscall_filter
     from control import Control
@@ -149,13 +150,12 @@ class Watch:
         notice = confine.receive(self._listener)
         if notice is None:
             return False
-        is_socket = notice.name == "socket"
-        family = min(notice.args[0], FAMILIES) if is_socket else 0
+        family = min(notice.args[0], FAMILIES) if notice.name == "socket" else 0
         self.refused[notice.name, family] = self.refused.get((notice.name, family), 0) + 1
-        if is_socket:
-            confine.refuse(self._listener, notice, errno.EACCES)
-        else:
+        if notice.violation:
             self.violated = True  # and whoever tried it waits for an answer until it is killed
+        else:
+            confine.refuse(self._listener, notice, notice.error)
         return True
 
     def close(self) -> None:
@@ -245,6 +245,7 @@ def run(
 ) -> "tuple[Message, bool]":
     """One run from start to clean end: what to tell the host about it, and whether the host is gone."""
     try:
+        before.lay(walls.temporary[0], request)
         enter(request, walls)
         main, listener = (spawn if "file" in request else fork)(request, descriptors, walls)
     except (OSError, ValueError, RuntimeError) as error:  # the last one is a thread that could not be started
@@ -271,6 +272,8 @@ def run(
         "refused": refused,
     }
     reply["written"] = spent.written
+    # Of what was ended by force nothing is kept: nobody knows how far it came.
+    reply["left"] = not watch.killed and before.has_left(walls.temporary[0])
     if os.WIFSIGNALED(status):
         reply["signal"] = os.WTERMSIG(status)
     else:
@@ -337,6 +340,8 @@ def prepare(setup: "Message", lent: "list[int]") -> "tuple[Walls, Message, list[
         __import__("python_runner")  # so that every copy has it
         gc.collect()
         gc.freeze()
+    for folder in walls.temporary:
+        before.renew(folder)
     folders = [os.open(folder, os.O_PATH | os.O_CLOEXEC) for folder in walls.temporary]
     return walls, ready, [*folders, *handed]
 
@@ -376,14 +381,17 @@ def serve(control: Control, walls: Walls, children: int) -> None:
     """One run after another, until the host is gone."""
     while (got := control.receive()) is not None:
         request, descriptors = got
-        if "kill" in request:
+        if "kill" in request or "taken" in request:
             continue  # it had ended already
         reply, host_gone = run(request, descriptors, control, walls, children)
         if host_gone:
             return
         control.send(reply)  # first: what follows works on what the run left, and might fail
+        if reply.get("left") and control.receive() is None:  # the host takes it first
+            return
         for folder in walls.temporary:
             aftermath.empty(folder)
+            before.renew(folder)
         control.send({"ready": True})
 
 

@@ -69,13 +69,16 @@ _NAMES = {nr: name for name, nr in NUMBERS.items()}
 _NEVER = """
 ptrace process_vm_readv process_vm_writev pidfd_getfd
 mount umount2 pivot_root chroot move_mount open_tree open_tree_attr fsopen fsconfig fsmount fspick mount_setattr
-unshare setns bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register
+unshare setns bpf perf_event_open userfaultfd io_uring_enter io_uring_register
 add_key request_key keyctl open_by_handle_at
 init_module finit_module delete_module kexec_load kexec_file_load reboot swapon swapoff acct
 settimeofday clock_settime sethostname setdomainname iopl ioperm vhangup
 """
 VIOLATIONS = frozenset(_NEVER.split())
 """No skill ever has a reason for these. EPERM, and with a listener a notice. So is `clone` with a new namespace."""
+DENIED = {"socket": errno.EACCES, "io_uring_setup": errno.ENOSYS}
+"""Refused with this and counted, where there is a listener: ordinary programs try them as they start. Many want a socket.
+Node makes a ring for every event loop, and does without one as on a kernel that has none; who uses one has got round us."""
 
 _REFUSED = {
     # Ordinary programs try these now and then; EPERM, and nobody is told.
@@ -169,8 +172,8 @@ if TYPE_CHECKING:
 
 
 def program(*, notify: bool, sockets: "Literal['none', 'inet']", no_metadata: bool) -> bytes:
-    """The seccomp filter. With `notify` it must be loaded with a listener, which then hears of every `socket` refused
-    and every violation. `no_metadata` is for where there is no mount namespace around.
+    """The seccomp filter. With `notify` it must be loaded with a listener, which then hears of everything denied and
+    every violation. `no_metadata` is for where there is no mount namespace around.
 
     Plain allowed calls are decided from the number alone, so the kernel answers them from a cache.
     """
@@ -188,7 +191,9 @@ def program(*, notify: bool, sockets: "Literal['none', 'inet']", no_metadata: bo
         decisions.update(
             {name: _end(_ERRNO | error) for error, names in group.items() for name in names.split()}
         )
-    decisions["socket"] = _socket(sockets, _NOTIFY if notify else _ERRNO | errno.EACCES)
+    denials = {name: _NOTIFY if notify else _ERRNO | error for name, error in DENIED.items()}
+    decisions.update({name: _end(denial) for name, denial in denials.items()})
+    decisions["socket"] = _socket(sockets, denials["socket"])
     # By another machine word every call has another number, so none of them can be judged.
     foreign = _NOTIFY if notify else _KILL
     code: Code = [(_LOAD, 0, 0, 4), (_JUMP_IF_EQUAL, 1, 0, ARCH_X86_64), *_end(foreign)]

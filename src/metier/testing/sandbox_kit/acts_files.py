@@ -94,7 +94,10 @@ def around(params: dict[str, Any]) -> Any:
     """List the machine from each of `starts` on, as far as to what may be seen, and open some of its files."""
     import os
 
-    may_be_seen = [*params["may_be_seen"], os.environ.get("TMPDIR", "/tmp")]  # noqa: S108
+    temporary = os.environ.get("TMPDIR", "/tmp")  # noqa: S108
+    may_be_seen = [*params["may_be_seen"], temporary]
+    # Where something granted lies below the run's own temporary folder, that is walked through, and this found.
+    kept = os.path.join(temporary, params["kept"])
     root = params.get("root", "")
     seen = {}
     for start in params["starts"]:
@@ -108,7 +111,7 @@ def around(params: dict[str, Any]) -> Any:
             for path in (os.path.join(folder, name) for name in names):
                 if any(each.startswith(path + "/") for each in may_be_seen):
                     waiting.append(path)
-                elif path not in may_be_seen:
+                elif path != kept and path not in may_be_seen:
                     found.append(path)
         if found:
             seen[start] = found

@@ -19,7 +19,7 @@ from metier.testing.sandbox_kit.checks_time import warm
 from metier.testing.sandbox_kit.host_view import nothing_is_seen
 
 SECRET = "metier-kit-secret-b1946ac9"  # noqa: S105  it is meant to be found
-STANDARD = frozenset({"HOME", "PATH", "TMPDIR", "LANG", "TZ"})
+STANDARD = frozenset({"HOME", "PATH", "TMPDIR", "METIER_OUT", "LANG", "TZ"})
 
 
 def place(path: str, *, writable: bool = False) -> Place:

@@ -138,7 +138,6 @@ CALLS: dict[str, list[int]] = {
         "bpf": [9999, 0, 0],
         "perf_event_open": [_NOWHERE, 0, -1, -1, 0],
         "userfaultfd": [0x7FFF],
-        "io_uring_setup": [0, _NOWHERE],
         "io_uring_enter": [-1, 0, 0, 0, 0, 0],
         "io_uring_register": [-1, 99, 0, 0],
         "add_key": [_NOWHERE, _NOWHERE, 0, 0, 0],
@@ -165,7 +164,11 @@ CALLS: dict[str, list[int]] = {
     }.items()
 }
 """Each with arguments that the kernel itself would refuse, or that change nothing."""
-QUIET: dict[str, list[int]] = {"clone3": [NUMBERS["clone3"], 0, 0], "unknown": [2_000, 0, 0]}
+QUIET: dict[str, list[int]] = {
+    "clone3": [NUMBERS["clone3"], 0, 0],
+    "io_uring_setup": [NUMBERS["io_uring_setup"], 0, _NOWHERE],
+    "unknown": [2_000, 0, 0],
+}
 OUTSIDE = {**CALLS, **QUIET}
 WORDS = {"i386": 20, "x32": 39}
 """Other machine words that this kernel may know, and the number of `getpid` in each."""

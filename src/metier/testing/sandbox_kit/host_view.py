@@ -11,6 +11,7 @@ from typing import Any, Final
 import anyio
 
 from metier.model.job import Place
+from metier.sandbox.wall import OUT
 from metier.testing.sandbox_kit import acts_files, leftovers
 from metier.testing.sandbox_kit.bench import Bench
 from metier.testing.sandbox_kit.probes_python import PREFIX
@@ -34,7 +35,12 @@ async def nothing_is_seen(bench: Bench, home: str) -> None:
     starts = _starts(os.path.dirname(home), home)
     may_be_seen = [*MACHINE, PREFIX, *bench.backend.own_files]
     files = [each for each in map(_some_file, starts) if each and not _lies_in(each, may_be_seen)]
-    asked: dict[str, Any] = {"starts": starts, "files": files, "may_be_seen": [*may_be_seen, own]}
+    asked: dict[str, Any] = {
+        "starts": starts,
+        "files": files,
+        "may_be_seen": [*may_be_seen, own],
+        "kept": OUT,
+    }
     control = await bench.control("around", asked)
     certain = {"/", "/etc", home, _some_file(home)}
     bench.prove(certain <= set(control["did"]), f"of {sorted(certain)} {control['did']} were seen outside")

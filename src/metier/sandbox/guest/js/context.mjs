@@ -25,6 +25,7 @@ export function contextFor(seen, ask) {
     });
   return freeze(Object.assign(context, {
     exec: asking("exec", (argv) => ({ argv: argvOf(argv) })),
+    operate: asking("call", (operation, given = {}) => ({ operation, arguments: given })),
     log: asking("log", (level, message, meta = {}) => ({ level, message, meta })),
     callLog: freeze({ write: asking("call_log.write", (entry) => ({ entry })) }),
     gateway: freeze({

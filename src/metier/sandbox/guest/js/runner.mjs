@@ -9,12 +9,16 @@ import { flush, sayWhere, takeStreams } from "./streams.mjs";
 import { takeWire } from "./wire.mjs";
 
 const HOOKS = new URL("./hook.mjs", import.meta.url).href; // no literal: see load.mjs
+const EXPORTED = new URL("./exported.mjs", import.meta.url).href;
+const OURS = "metier:"; // such a name is no export of the skill, but something of ours done with what it exports
 
 const wire = takeWire();
 const stringify = JSON.stringify;
 const slice = Function.prototype.call.bind(String.prototype.slice);
+const startsWith = Function.prototype.call.bind(String.prototype.startsWith);
 const wellFormed = Function.prototype.call.bind(String.prototype.toWellFormed);
 const setVariable = Deno.env.set.bind(Deno.env);
+const whereabouts = Deno.cwd;
 const RAISED = -32000;
 const BAD_RESULT = -32001;
 
@@ -26,9 +30,20 @@ async function hook(run) {
   return await takenUp();
 }
 
+async function ours(run) {
+  const { PROBE, read, valid, VALIDATE } = await import(EXPORTED);
+  const exports = await loadFile(run.file);
+  if (run.export === PROBE) return await read(exports, run.params);
+  if (startsWith(run.export, VALIDATE)) return await valid(exports, slice(run.export, VALIDATE.length), run.params);
+  return chosen(null, run.export);
+}
+
 async function result(run) {
   if (run.kind === "hook") return await hook(run);
-  const context = contextFor(run.context, wire.ask);
+  if (run.kind === "handler" && startsWith(run.export, OURS)) return await ours(run);
+  // Where it starts in its temporary folder it may write there, and leave files in `out`.
+  const seen = run.out ? { ...run.context, out: `${whereabouts()}/out` } : run.context;
+  const context = contextFor(seen, wire.ask);
   const called = run.kind === "inline"
     ? await compileInline(run.source, run.language)
     : chosen(await loadFile(run.file), run.export);

@@ -1,0 +1,64 @@
+"""The tools a skill brings, in plain words: what the operator looks at before he trusts it."""
+
+from metier.doors.cli import words
+from metier.model.entry import (
+    Command,
+    Entry,
+    HttpRequest,
+    InlineCode,
+    Operation,
+    Program,
+    PythonHandler,
+    RemoteTool,
+    ScriptHandler,
+    WasmModule,
+)
+from metier.model.skill import Skill, Tool
+from metier.model.text import one_line
+
+
+def lines(skill: Skill) -> list[str]:
+    """A line for every tool of the skill, and below it, indented, what it may touch and what it takes to call it."""
+    return [line for tool in skill.tools for line in (_first(tool), *(f"  {each}" for each in _below(tool)))]
+
+
+def _first(tool: Tool) -> str:
+    kind = "reads" if tool.effect == "read" else "acts"
+    return f"{one_line(tool.name, 140)} ({kind}, {tool.risk} risk): {one_line(tool.description, 200)}"
+
+
+def _below(tool: Tool) -> list[str]:
+    limits = tool.limits
+    bounds = f"{limits.timeout:g} s, {limits.memory_mb} MB, {limits.processes} processes"
+    asks = [f"from trust level {tool.minimum_trust}"]
+    if tool.approval == "always":
+        asks.append("somebody has to approve every call")
+    if tool.confirmation is not None:
+        asks.append(f"the caller is asked first: {one_line(tool.confirmation, 200) or 'in our own words'}")
+    if tool.checks:
+        asks.append(one_line("; ".join(f"{name} must pass {check}" for name, check in tool.checks.items())))
+    if tool.validator is not None:
+        asks.append("code of the skill looks at the arguments first, without permissions")
+    return [
+        f"runs: {_runs(tool.entry)}",
+        f"may: {words.permissions(tool.permissions)}",
+        f"at most: {bounds}; it is {tool.cost}",
+        f"called: {'; '.join(asks)}",
+    ]
+
+
+def _runs(entry: Entry) -> str:
+    """What runs it, in one line."""
+    match entry:
+        case Command(argv=argv):
+            return one_line(" ".join(argv), 200)
+        case HttpRequest(method=method, url=url):
+            return one_line(f"{method} {url}", 200)
+        case InlineCode(language=language):
+            return f"{language} code in the manifest"
+        case RemoteTool(server=server, tool=tool):
+            return one_line(f"{tool} of the MCP server {server}", 200)
+        case Operation(module=module, operation=operation):
+            return one_line(f"{module}.{operation} of Metier's own", 200)
+        case ScriptHandler(path=path) | PythonHandler(path=path) | WasmModule(path=path) | Program(path=path):
+            return one_line(path, 200)

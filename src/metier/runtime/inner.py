@@ -1,0 +1,108 @@
+"""Calls that are made inside of running calls: by the code of a skill, or by an agent that a skill started.
+
+Such a call has a parent, is one deeper than it, and is made by the skill (or the agent) on behalf of whoever stands behind the
+parent, so it can do no more than both may. It is judged and recorded like any other, and ends with its parent, unless it was
+started to go on by itself; then it ends with the runtime.
+"""
+
+import secrets
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from typing import Final, TypeAlias, final
+
+import anyio
+from anyio.abc import TaskGroup
+
+from metier.gate.principals import BRAIN
+from metier.model.call import Call, Principal
+from metier.model.digest import Json
+from metier.model.outcome import Failed, Outcome, Refused
+
+Run: TypeAlias = Callable[[Call], Awaitable[Outcome]]
+_ROLES: Final = frozenset({"agent"})
+
+
+@final
+class Begun:
+    """A call that goes on by itself."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.ended = anyio.Event()
+        self.outcome: Outcome = Failed(
+            call_id=call.id, code="interrupted", message="the runtime was closed meanwhile"
+        )
+
+
+@final
+class Inner:
+    """Makes them, for the calls that are under way here."""
+
+    def __init__(self, run: Run, tasks: TaskGroup) -> None:
+        self._run = run
+        self._tasks = tasks
+        self._under_way: dict[str, Call] = {}
+
+    @contextmanager
+    def under(self, call: Call) -> Generator[None]:
+        """For as long as `call` runs, others can be made inside of it."""
+        self._under_way[call.id] = call
+        try:
+            yield
+        finally:
+            self._under_way.pop(call.id, None)
+
+    async def call(self, inside: str, skill: str, tool: str, arguments: dict[str, Json]) -> Outcome:
+        """A call that the code of `skill` makes."""
+        outer = self._under_way.get(inside)
+        if outer is None:
+            return Refused(
+                call_id=inside, code="not_runnable", reasons=("it is part of no call that runs",), remedy=""
+            )
+        return await self._run(inner_call(outer, by_skill(skill, outer.principal), tool, arguments))
+
+    async def run(self, call: Call) -> Outcome:
+        """One that was made already (`inner_call`)."""
+        return await self._run(call)
+
+    def start(self, call: Call) -> Begun:
+        """Have it go on by itself."""
+        begun = Begun(call)
+
+        async def work() -> None:
+            try:
+                begun.outcome = await self._run(call)
+            finally:
+                begun.ended.set()
+
+        self._tasks.start_soon(work)
+        return begun
+
+
+def inner_call(outer: Call, principal: Principal, tool: str, arguments: Json) -> Call:
+    """A call inside of `outer`."""
+    return Call(
+        id=f"call_{secrets.token_hex(12)}",
+        principal=principal,
+        tool=tool,
+        arguments=arguments,
+        parent=outer.id,
+        depth=outer.depth + 1,
+        unattended=outer.unattended,
+    )
+
+
+def by_skill(name: str, asked: Principal) -> Principal:
+    """The code of a skill, for whoever stands behind `asked`."""
+    return Principal(id=f"skill:{name}", kind="skill", on_behalf_of=_behind(asked), roles=_ROLES)
+
+
+def by_agent(name: str, asked: Principal) -> Principal:
+    """An agent of the workspace, for whoever stands behind `asked`."""
+    return Principal(id=f"{BRAIN}{name}", kind="agent", on_behalf_of=_behind(asked), roles=_ROLES)
+
+
+def _behind(asked: Principal) -> str | None:
+    """Who is known by himself: skills, triggers and agents of the workspace have no rights but another's."""
+    known = asked.kind == "human" or (asked.kind == "agent" and not asked.id.startswith(BRAIN))
+    return asked.id if known else asked.on_behalf_of
