@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 FUZZ ?= 10000
 
 .DEFAULT_GOAL := help
-.PHONY: help install format lint types imports fast check test torture torture-gate torture-sandboxes bench start sandboxes wasi-testsuite bare pins clean gate
+.PHONY: help install format lint types imports fast check test torture torture-gate torture-sandboxes torture-conversations residents bench start sandboxes wasi-testsuite bare pins clean gate
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,7 +46,7 @@ FRONT := tests/sandbox tests/torture/test_thousand_runs.py $(addprefix tests/cli
 test: lint imports ## Everything CI runs; types are checked beside the tests
 	METIER_FUZZ_INPUTS=$(FUZZ) BIN=$(BIN) bash tests/both $(FRONT)
 
-torture: torture-gate torture-sandboxes ## The long runs, all of them: half an hour for each half, on a machine that does nothing else
+torture: torture-gate torture-sandboxes torture-conversations ## The long runs, all of them: half an hour for each half, on a machine that does nothing else
 
 torture-gate: install ## 200,000 fuzzed inputs, 100,000 bad calls, 1,000 kills of the gate
 	METIER_FUZZ_INPUTS=200000 $(BIN)/python -m pytest -q --timeout 3600 tests/fuzz
@@ -55,6 +55,9 @@ torture-gate: install ## 200,000 fuzzed inputs, 100,000 bad calls, 1,000 kills o
 
 torture-sandboxes: install ## 1,000 sandboxed runs with kills, the contract kit in full
 	METIER_TORTURE=1 METIER_TORTURE_RUNS=1000 $(BIN)/python -m pytest -q --timeout 3600 tests/torture/test_thousand_runs.py tests/sandbox
+
+torture-conversations: install ## 10,000 messages through a Bot API server, with kills and cut connections
+	METIER_TORTURE=1 $(BIN)/python -m pytest -q --timeout 3600 tests/torture/test_conversations.py
 
 gate: install ## Measure the gate and the record around a tool that does nothing (see docs/benchmarks.md)
 	$(BIN)/python benchmarks/pipeline.py
@@ -67,6 +70,10 @@ start: install ## Measure how long the command line takes to start
 
 sandboxes: install ## Measure the sandboxes beside what people would use instead (see docs/benchmarks.md)
 	$(BIN)/python benchmarks/sandbox.py
+
+residents: install ## Measure an operation of a skill that lives beside a bare round trip, and what lives cost while idle
+	$(BIN)/python benchmarks/resident.py
+	$(BIN)/python benchmarks/idle.py
 
 wasi-testsuite: install ## Run a checkout of WebAssembly/wasi-testsuite through the WASM sandbox: DIR=…
 	$(BIN)/python -m metier.testing.wasi_testsuite "$(DIR)"

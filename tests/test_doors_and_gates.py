@@ -6,6 +6,7 @@ taken out in turn, and the very check that passed before has to fail.
 """
 
 import ast
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -38,7 +39,7 @@ from metier.record.standing import proposed_grant, revoke
 from metier.record.stop import stop
 from metier.record.trust import TrustStore
 from metier.runtime import Runtime
-from yard import DECIDER, Ended, Yard, answered, away, back, ended
+from yard import ANN, DECIDER, FIRED, Ended, Yard, answered, away, back, ended
 
 SOURCE = Path(metier.__file__).parent
 AGENTS: Final = ("agent:cli", "agent:library")
@@ -65,9 +66,10 @@ class Door(NamedTuple):
 
     name: str
     kind: str
-    """`agent`, `resumed` (an agent's, with somebody's word), `owner`, `answered` (the owner, who is asked), `hook`,
-    `tester` (the owner, who calls a skill's tool), `reader` (the owner, for whom a skill is run to be read) or `inside` (a
-    skill's code, on behalf of an agent)."""
+    """`agent`, `resumed` (an agent's, with somebody's word), `owner`, `answered` (the owner, who is asked), `hook`, `hook fired` (nobody
+    asked for it), `tester` (the owner, who calls a skill's tool), `reader` (the owner, for whom a skill is run to be read), `life` (the
+    owner, for whom a skill lives), `fired` (by itself, for whoever set it up) or `inside` (a skill's code, on behalf of an agent, or of
+    whoever enabled it)."""
     go: Callable[[Yard, Any], Ended]
     begin: Callable[[Yard], Any] = lambda yard: None
 
@@ -81,8 +83,6 @@ def _wait_blocking(yard: Yard, pending: Any) -> Ended:
 
 
 def _call_here(yard: Yard, _: Any) -> Ended:
-    import json
-
     return yard.command("call", yard.tool.name, json.dumps(yard.arguments))
 
 
@@ -144,20 +144,37 @@ DOORS: Final = (
         lambda yard: yard.ruled("ask"),
     ),
     Door("run_hook", "hook", lambda yard, _: yard.hook()),
+    Door("a hook that is fired", "hook fired", lambda yard, _: yard.hook_fired()),
     Door("metier skills test", "tester", lambda yard, _: yard.tested()),
+    Door("an operation of the owner's", "tester", lambda yard, _: yard.operated()),
     Door("a skill that is run to be read", "reader", lambda yard, _: yard.read_by_running()),
+    Door("a skill that lives", "life", lambda yard, _: yard.lived()),
     Door("context.operate", "inside", lambda yard, _: yard.inside()),
+    Door("what a skill asks that lives", "inside", lambda yard, _: yard.asked_by_life()),
+    Door("a trigger", "fired", lambda yard, _: yard.fired_by_trigger()),
+    Door("a schedule", "fired", lambda yard, _: yard.fired_by_schedule()),
+    Door("the host", "fired", lambda yard, _: yard.asked_by_host()),
+    Door("a skill that is to deliver", "fired", lambda yard, _: yard.delivered()),
+    Door(
+        "approved by Telegram",
+        "resumed",
+        lambda yard, made: yard.approved_in_chat(made.approval_id),
+        Yard.approved,
+    ),
 )
+"""What another process asks of the host is no door: it is done for a call that was judged and begun there, and the host looks for
+that in the record (tests/kernel/test_host_forwarded.py, tests/kernel/test_host_line.py)."""
 BY_NAME: Final = {door.name: door for door in DOORS}
 CALL: Final = BY_NAME["Runtime.call"]
 
 # Each name, and every place in the code that uses it: from the pipeline outwards to what people and programs can reach.
 WAYS: Final[dict[str, set[str]]] = {
     "metier.pipeline.run": {
-        "hooks.run_hook",
+        "hooks.run.run_hook",
         "runtime.Runtime._judge",
         "runtime.own._guarded",
         "runtime.probing._probe",
+        "runtime.living.Living.live",
     },
     "runtime.Runtime._judge": {"runtime.Runtime._run"},
     "runtime.Runtime._run": {
@@ -166,7 +183,7 @@ WAYS: Final[dict[str, set[str]]] = {
         "runtime.Runtime.call",
         "runtime.Runtime.handle",
     },
-    "runtime.Runtime._resume": {"runtime.Runtime.resume"},
+    "runtime.Runtime._resume": {"runtime.Runtime.__init__", "runtime.Runtime.resume"},
     "runtime.Runtime.resume": {"runtime.Runtime.wait_for"},
     "runtime.Runtime.wait_for": {"runtime.Runtime.call"},
     "blocking.SyncRuntime._runtime.call": {"blocking.SyncRuntime.call"},
@@ -180,17 +197,35 @@ WAYS: Final[dict[str, set[str]]] = {
     "runtime.wait_for": {"doors.cli.call._call"},
     "runtime._resume": {"runtime.resume.resume"},
     "runtime.resume": set(),
-    "metier.runtime.resume.resume": {"doors.cli.approvals._take_up"},
-    "_guarded": {"runtime.own._answered", "runtime.own.run_own"},
-    "_answered": {"runtime.own.run_own"},
+    "metier.runtime.resume.resume": {"doors.cli.approvals._take_up", "doors.telegram.taking_up.take_up"},
+    "runtime.own._guarded": {"runtime.own._answered", "runtime.own.run_own"},
+    "runtime.own._answered": {"runtime.own.run_own"},
     "metier.runtime.own.run_own": {"doors.cli.run.run_command"},
-    "metier.hooks.run_hook": set(),
+    "metier.hooks.run.run_hook": {"hooks.firing.Hooks.ask"},
+    "hooks.firing.Hooks.ask": {"hooks.firing.Hooks._observed", "hooks.firing.Hooks.bootstrap"},
+    "hooks.firing._AroundTools._hooks.ask": {"hooks.firing._AroundTools._word"},
     "metier.runtime.as_owner.call_as_owner": {"doors.cli.tried._run"},
+    "runtime.as_owner.call_as_owner": {"runtime.as_owner.operate"},
+    "metier.runtime.as_owner.operate": {
+        "doors.cli.by_itself.asked",
+        "doors.cli.channels.remove_command",
+        "doors.cli.conversations._operate",
+        "doors.cli.living._each",
+        "doors.cli.living.living_command",
+        "doors.cli.operate.operate_command",
+        "doors.cli.secrets._operate",
+        "doors.cli.settings._operate",
+    },
     "metier.runtime.probing.probe": {"runtime.Runtime._read_code"},
     # Calls inside of calls: all of them are made with the `_run` that `Inner` is given.
     "metier.runtime.inner.Inner": {
         "runtime.Runtime.__init__",
         "runtime.agents.Agents.__init__",
+        "runtime.housing.Housing",
+        "runtime.kernel_here.Calling.__init__",
+        "runtime.kernel_here.Needs",
+        "runtime.living.Living.__init__",
+        "runtime.living._Life.__init__",
         "runtime.modules.Modules.__init__",
     },
     "runtime.inner.Inner._run": {
@@ -198,13 +233,53 @@ WAYS: Final[dict[str, set[str]]] = {
         "runtime.inner.Inner.run",
         "runtime.inner.Inner.start",
     },
+    "runtime.living._Life._inner.run": {"runtime.living._Life.call"},
+    "host.living.Execute._resident.call": {"host.living.Execute.answer"},
     "runtime.agents.Agents._inner.start": {"runtime.agents.Agents._started"},
     "runtime.agents.Agents._inner.run": {"runtime.agents.Agents._talked"},
+    # What the kernel has done: lives, calls of modules, and what was approved by Telegram.
+    "metier.runtime.kernel_here.KernelHere": {"runtime.Runtime.__init__", "runtime.housing.Housing"},
+    "needs.run": {"runtime.kernel_here.KernelHere._made"},
+    "needs.take_up": {"runtime.kernel_here.KernelHere._made"},
+    "metier.runtime.living.Living": {"runtime.kernel_here.KernelHere._made"},
+    "given.live": {"runtime.kernel_parts.Parts.__init__"},
+    "kernel.resident_keeper.Keeper._live.live": {"kernel.resident_keeper.Keeper._one_life"},
+    "runtime.kernel_here.Calling": {"runtime.kernel_here.KernelHere._made"},
+    "runtime.kernel_here.Calling._run": {"runtime.kernel_here.Calling.call"},
+    "calls.call": {"kernel.firing.bounded_call"},
+    "kernel.firing.bounded_call": {"kernel.firing.Firing._do"},
+    "metier.kernel.firing.bounded_call": {
+        "kernel.schedule_firing.ScheduleFiring.call",
+        "kernel.schedule_notice.Teller._remember",
+    },
+    "kernel.delivery_skill.SkillConnector._calls.call": {"kernel.delivery_skill.SkillConnector.send"},
+    "kernel.skills.Skills._calls().call": {"kernel.skills.Skills._call"},
+    "doors.telegram.inbound.Inbound._calls.call": {
+        "doors.telegram.inbound.Inbound._note",
+        "doors.telegram.inbound.Inbound._route",
+    },
+    "given.take_up": {"doors.cli.host._telegram"},
+    "doors.telegram.door.Telegram._take_up": {"doors.telegram.door.Telegram._taken_up"},
+    "metier.doors.telegram.taking_up.take_up": {"doors.telegram.door.Telegram._taken_up"},
+    "metier.runtime.hosting_here": {"doors.cli.host._run"},
 }
 
 
+def dotted(node: ast.expr) -> str:
+    """`a.b().c`, as it is written; empty for what is no such chain of names."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value, attr=name):
+            return f"{before}.{name}" if (before := dotted(value)) else ""
+        case ast.Call(func=func, args=[], keywords=[]):
+            return f"{before}()" if (before := dotted(func)) else ""
+        case _:
+            return ""
+
+
 def used_in(path: Path) -> list[tuple[str, str]]:
-    """Every dotted name that is used in a file, by the place; what was imported has its full name."""
+    """Every dotted name that is used in a file, by the place; what was imported, or is made there, has its full name."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     module = ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
     imported: dict[str, str] = {}
@@ -212,6 +287,9 @@ def used_in(path: Path) -> list[tuple[str, str]]:
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 imported[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            imported[node.name] = f"{module}.{node.name}"
     found: list[tuple[str, str]] = []
 
     def walk(node: ast.AST, place: str, owner: str, deep: bool) -> None:
@@ -222,7 +300,7 @@ def used_in(path: Path) -> list[tuple[str, str]]:
                 walk(child, inside, inside if is_class else owner, deep=not is_class)
                 continue
             if isinstance(child, ast.Name | ast.Attribute) and isinstance(child.ctx, ast.Load):
-                name = ast.unparse(child)
+                name = dotted(child)
                 name = f"{owner}.{name[5:]}" if name.startswith("self.") else name
                 found.append((imported.get(name, name), place))
             walk(child, place, owner, deep)
@@ -245,40 +323,87 @@ def test_these_are_all_the_doors_there_are() -> None:
         if "metier.pipeline" in path.read_text(encoding="utf-8")
         or "from metier import pipeline" in path.read_text()
     }
-    assert importers == {"hooks.py", "runtime/__init__.py", "runtime/own.py", "runtime/probing.py"}
+    assert importers == {
+        "hooks/firing.py",
+        "hooks/run.py",
+        "runtime/__init__.py",
+        "runtime/housing.py",
+        "runtime/kernel_here.py",
+        "runtime/living.py",
+        "runtime/own.py",
+        "runtime/probing.py",
+    }
     # Whatever it calls what it holds, whoever makes calls has one of these; so each of them is listed, with its doors above.
     makers = (
         "Runtime",
         "SyncRuntime",
         "at_terminal",
+        "hosting_here",
         "_opened",
         "run_own",
         "run_hook",
         "call_as_owner",
+        "operate",
         "call_written",
+        "Calling",
+        "Calls",
+        "Hooks",
         "Inner",
+        "KernelHere",
+        "Living",
+        "Needs",
         "probe",
         "resume",
     )
+    places = ("metier.runtime", "metier.blocking", "metier.hooks", "metier.kernel.calling")
     holders = {
         str(path.relative_to(SOURCE))
         for path in SOURCE.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ImportFrom)
-        and (node.module or "").startswith(("metier.runtime", "metier.blocking", "metier.hooks"))
+        and (node.module or "").startswith(places)
         and any(alias.name in makers for alias in node.names)
     }
     assert holders == {
         "__init__.py",
         "blocking.py",
         "doors/cli/approvals.py",
+        "doors/cli/by_itself.py",
         "doors/cli/call.py",
+        "doors/cli/channels.py",
+        "doors/cli/conversations.py",
+        "doors/cli/host.py",
+        "doors/cli/living.py",
+        "doors/cli/operate.py",
+        "doors/cli/prompt.py",
         "doors/cli/run.py",
+        "doors/cli/secrets.py",
+        "doors/cli/settings.py",
         "doors/cli/tried.py",
         "doors/cli/trust.py",
+        "doors/telegram/door.py",
+        "doors/telegram/inbound.py",
+        "doors/telegram/taking_up.py",
+        "hooks/__init__.py",
+        "hooks/firing.py",
+        "kernel/deliveries.py",
+        "kernel/delivery_skill.py",
+        "kernel/firing.py",
+        "kernel/schedule_firing.py",
+        "kernel/schedule_notice.py",
+        "kernel/schedules.py",
+        "kernel/skills.py",
+        "kernel/trigger_rounds.py",
+        "kernel/triggers.py",
         "runtime/__init__.py",
         "runtime/agents.py",
         "runtime/as_owner.py",
+        "runtime/explaining.py",
+        "runtime/housing.py",
+        "runtime/kernel_here.py",
+        "runtime/kernel_parts.py",
+        "runtime/living.py",
+        "runtime/message_hooks.py",
         "runtime/modules.py",
         "runtime/resume.py",
         "runtime/written.py",
@@ -299,7 +424,7 @@ class Gate(NamedTuple):
 
 
 def every(code: str, *, but: tuple[str, ...] = ()) -> dict[str, str]:
-    kinds = ("agent", "resumed", "owner", "hook", "tester", "reader", "inside")
+    kinds = ("agent", "resumed", "owner", "hook", "hook fired", "tester", "reader", "life", "fired", "inside")
     held = {kind: code for kind in kinds if kind not in but}
     return {**held, "answered": code} if "owner" in held else held
 
@@ -343,7 +468,7 @@ def without_the_right(yard: Yard) -> None:
 
 def revoked(yard: Yard) -> None:
     with yard.opened() as database:
-        for agent in AGENTS:
+        for agent in (*AGENTS, "agent:host", ANN):
             assert revoke_principal(database, agent, by=owner(), owner=owner()) == ""
 
 
@@ -365,7 +490,8 @@ def beyond_its_grants(yard: Yard) -> None:
 
 
 def used_up(yard: Yard) -> None:
-    yard.configured("[budgets.principal]\ncalls = 0\n")
+    # Firing a hook is nothing that anybody does, so there it is the tool that is counted.
+    yard.configured("[budgets.principal]\ncalls = 0\n[budgets.tool]\ncalls = 0\n")
 
 
 def on_the_floor(yard: Yard) -> None:
@@ -382,6 +508,10 @@ def ill_formed(yard: Yard) -> None:
     yard.event = {**yard.event, "nose": 1}
     yard.run_options = ("--args", '{"a": "\\u0001"}')
     yard.own = structs.replace(yard.own, arguments={"a": "\u0001"})
+
+
+def gated(yard: Yard) -> None:
+    yard.configured('[hooks]\ngate = ["nobody-is-there"]\n')
 
 
 def asked_by_rule(yard: Yard) -> None:
@@ -409,14 +539,14 @@ def lowered_meanwhile(yard: Yard) -> None:
 
 
 def used_up_meanwhile(yard: Yard) -> None:
-    yard.configured("[budgets.principal]\ncalls = 1\nseconds = 86400\n")
+    once = "calls = 1\nseconds = 86400\n"
+    yard.configured(f"[budgets.principal]\n{once}[budgets.tool]\n{once}")
 
     def others_were_quicker() -> None:
         with yard.opened() as database, database.transaction() as connection:
-            for name in (*AGENTS, "skill:tea", owner()):
-                take_budget(
-                    connection, [Scope(key="principal", name=name, calls=1, seconds=86_400)], moment()
-                )
+            names = [("principal", name) for name in (*AGENTS, *FIRED, "skill:tea", owner())]
+            for key, name in (*names, ("tool", "hooks.run")):
+                take_budget(connection, [Scope(key=key, name=name, calls=1, seconds=86_400)], moment())
 
     yard.meanwhile = others_were_quicker
 
@@ -425,7 +555,7 @@ def record_gone(yard: Yard) -> None:
     yard.meanwhile = lambda: away(yard.path)
 
 
-PEOPLE: Final = ("owner", "tester", "reader")
+PEOPLE: Final = ("owner", "tester", "reader", "life", "hook fired")
 """The owner, whose right it is."""
 
 GATES: Final = (
@@ -441,10 +571,23 @@ GATES: Final = (
     Gate("unequipped", unequipped, every("skill_unavailable", but=("owner",)), "equipped"),
     Gate("above the level", observed, every("forbidden", but=(*PEOPLE, "hook")), "ladder"),
     Gate("denied by a rule", denied_by_rule, every("forbidden"), "rules"),
-    Gate("beyond its grants", beyond_its_grants, every("forbidden", but=("owner", "hook")), "permissions"),
+    Gate(
+        "beyond its grants",
+        beyond_its_grants,
+        every("forbidden", but=("owner", "hook", "hook fired")),
+        "permissions",
+    ),
     Gate("budget used up", used_up, every("budget_exceeded"), "budgets"),
-    Gate("what no call may do", on_the_floor, every("forbidden"), "floor"),
-    Gate("ill-formed", ill_formed, every("invalid_arguments", but=("reader",))),
+    # What an operator himself does, and what reads or fires a hook, is not what hooks are asked about.
+    Gate(
+        "refused by a gate hook",
+        gated,
+        every("forbidden", but=("owner", "hook", "hook fired", "reader", "life")),
+        "hooks",
+    ),
+    # What is fired reads the workspace and nothing else, whatever happened.
+    Gate("what no call may do", on_the_floor, every("forbidden", but=("hook fired",)), "floor"),
+    Gate("ill-formed", ill_formed, every("invalid_arguments", but=("reader", "life"))),
     Gate(
         "asked by a rule",
         asked_by_rule,
@@ -454,8 +597,11 @@ GATES: Final = (
             "resumed": "approval_void",
             "owner": "approval_required",
             "hook": "approval_required",
+            "hook fired": "approval_required",
             "tester": "approval_required",
             "reader": "approval_required",
+            "life": "approval_required",
+            "fired": "approval_required",
             "inside": "pending",
         },
     ),
@@ -466,7 +612,7 @@ GATES: Final = (
     Gate(
         "revoked meanwhile",
         revoked_meanwhile,
-        {**every("changed_meanwhile"), "agent": "forbidden", "resumed": "forbidden", "inside": "forbidden"},
+        {**every("changed_meanwhile"), **dict.fromkeys(("agent", "resumed", "fired", "inside"), "forbidden")},
     ),
     Gate("level lowered meanwhile", lowered_meanwhile, every("changed_meanwhile")),
     Gate("budget used up meanwhile", used_up_meanwhile, every("budget_exceeded")),
@@ -536,7 +682,19 @@ CAPS: Final[dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("cap", CAPS)
-@pytest.mark.parametrize("name", ["Runtime.call", "Runtime.handle", "SyncRuntime.call", "SyncRuntime.handle"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Runtime.call",
+        "Runtime.handle",
+        "SyncRuntime.call",
+        "SyncRuntime.handle",
+        "an operation of the owner's",
+        "the host",
+        "a skill that is to deliver",
+        "what a skill asks that lives",
+    ],
+)
 def test_what_validate_takes_from_nobody_it_takes_from_no_door(yard: Yard, name: str, cap: str) -> None:
     open_schema = {**yard.tool.parameters, "properties": {"name": {"type": "string"}, "note": {}}}
     yard.tool = structs.replace(yard.tool, parameters=open_schema)

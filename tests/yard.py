@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import anyio
@@ -22,22 +23,29 @@ from metier.catalog.here import owner
 from metier.catalog.hold import bind, declared_by, hold
 from metier.config.settings import Settings
 from metier.doors.cli import metier as command
+from metier.doors.telegram.taking_up import take_up
 from metier.hooks import run_hook
+from metier.hooks.happening import Fired
+from metier.hooks.installed import Hook
+from metier.kernel import firing, schedule, schedule_store, trigger, trigger_store
+from metier.kernel.trigger_match import Occasion
 from metier.model.approval import Approval
 from metier.model.call import Principal
 from metier.model.entry import InlineCode
 from metier.model.job import Job, Report
 from metier.model.outcome import Completed, Failed, Outcome, Pending, Refused
-from metier.model.role import ROLES
+from metier.model.role import ROLES, Registered
 from metier.model.skill import Tool
 from metier.record.audit import AuditLog
 from metier.record.chain import Record
 from metier.record.database import Database
 from metier.record.deciding import Decider, decide
+from metier.record.principals import add_principal
 from metier.record.trust import TrustStore
 from metier.record.verify import Verification, verify
-from metier.runtime import Runtime, probing, sandboxes, state
-from metier.runtime.as_owner import call_as_owner
+from metier.runtime import Runtime, living, probing, sandboxes, state
+from metier.runtime.as_owner import call_as_owner, operate
+from metier.runtime.kernel_parts import Parts
 from metier.runtime.own import OwnRun, run_own
 
 POUR = Tool(
@@ -63,6 +71,10 @@ EVENT: dict[str, Any] = {
     "context": {"bootstrapFiles": []},
 }
 OWN = "print('tea')\n"
+ANN = "human:ann"
+"""Somebody beside the owner: she set up what fires by itself, and enabled the skill. Of him nobody takes anything away."""
+FIRED = ("agent:trigger/t1", "agent:schedule/s1", "agent:host")
+"""Who makes calls with nobody there."""
 
 
 class Ended(NamedTuple):
@@ -104,6 +116,9 @@ class Yard:
         monkeypatch.chdir(self.machine.project)
         monkeypatch.setattr(sandboxes, "make_sandboxes", lambda settings, tasks=None: ((self.box,), ()))
         self.path = self.machine.settings().database
+        with self.opened() as database:
+            ann = Registered(id=ANN, kind="human", roles=frozenset({"operator"}))
+            assert add_principal(database, ann, by=owner(), owner=owner()) == ""
         self.written()
         real = metier.pipeline.prepare
 
@@ -126,7 +141,7 @@ class Yard:
     def ruled(self, decision: str, because: str = "so it is") -> None:
         """Rules about everything that there is here."""
         rule = '[[rule]]\ndecision = "{}"\nbecause = "{}"\ntool = "{}"\n'
-        names = ("pour", "hooks.run", "operator.run", probing.NAME)
+        names = ("pour", "hooks.run", "operator.run", probing.NAME, living.NAME)
         file = self.machine.state / "policy.toml"
         file.write_text("".join(rule.format(decision, because, name) for name in names), encoding="utf-8")
         file.chmod(0o600)
@@ -227,6 +242,85 @@ class Yard:
 
         return ended(self.with_runtime(fire))
 
+    def hook_fired(self) -> Ended:
+        """Something happens that the hook is told of: nobody called it."""
+        hook = Hook(skill="tea", file=HOOK)
+        fired = Fired(name="agent:bootstrap", event=self.event)
+        return ended(self.with_runtime(lambda runtime: runtime._hooks.ask(hook, fired)))
+
+    def fired_by_trigger(self) -> Ended:
+        """A message comes in, and sets off the trigger that Ann set up."""
+        outcomes: list[Outcome] = []
+        real = firing.bounded_call
+
+        async def bounded_call(*given: Any, **named: Any) -> Outcome:
+            outcomes.append(await real(*given, **named))
+            return outcomes[-1]
+
+        self.patch.setattr(firing, "bounded_call", bounded_call)
+        told: dict[str, Any] = {"type": "message", "name": "tea time", "patterns": ["tea"]}
+        made = trigger.read({**told, "tool": self.tool.name, "arguments": self.arguments})
+
+        async def fire(parts: Parts) -> None:
+            trigger_store.stored(parts.store, id="t1", owner=ANN, skill="", trigger=made)
+            [kept] = trigger_store.all_triggers(parts.store)
+            came = Occasion(kind="message", name="", source="metier", counted="", around={}, text="tea")
+            assert (await parts.triggers._rounds._firing.fire(kept, came)).fired
+
+        self.with_modules(fire)
+        [outcome] = outcomes
+        return ended(outcome)
+
+    def fired_by_schedule(self) -> Ended:
+        """The schedule is due that Ann set up."""
+        told: dict[str, Any] = {"type": "interval", "name": "tea time", "intervalMs": 60_000}
+        made = schedule.read({**told, "tool": self.tool.name, "arguments": self.arguments})
+
+        async def fire(parts: Parts) -> Outcome:
+            schedule_store.stored(parts.store, id="s1", owner=ANN, skill="", schedule=made)
+            [kept] = schedule_store.all_schedules(parts.store)
+            return await parts.schedules._firing.call(kept, made, time.time())
+
+        return ended(self.with_modules(fire))
+
+    def asked_by_host(self) -> Ended:
+        """The host itself has something done, as it does with a message that came in."""
+        host = Principal(id="agent:host", kind="agent", on_behalf_of=owner())
+        return self._by_module(host)
+
+    def delivered(self) -> Ended:
+        """The host has a skill do something that the skill offered to do, as it does with a message that goes out."""
+        return self._by_module(Principal(id="skill:tea", kind="skill", on_behalf_of=ANN))
+
+    def _by_module(self, principal: Principal) -> Ended:
+        async def call(parts: Parts) -> Outcome:
+            return await parts.given.calls.call(principal, self.tool.name, self.arguments)
+
+        return ended(self.with_modules(call))
+
+    def with_modules(self, act: Callable[[Parts], Awaitable[Any]]) -> Any:
+        """Do something with the modules of a runtime, as its own background tasks do."""
+
+        async def acted(runtime: Runtime) -> Any:
+            parts = (await runtime._kernel._made()).parts
+            assert parts is not None
+            return await act(parts)
+
+        return self.with_runtime(acted)
+
+    def operated(self) -> Ended:
+        """The owner at the terminal has something done, as `metier settings` and `metier triggers` do."""
+        self._show_tool()
+        return ended(anyio.run(operate, self.machine.settings(), self.tool.name, self.arguments))
+
+    def approved_in_chat(self, approval: str) -> Ended:
+        """Somebody said yes by Telegram, and the host takes the call up."""
+
+        async def taken_up(runtime: Runtime) -> object:
+            return await take_up(runtime._seen.settings, approval, runtime._kernel._needs.take_up)
+
+        return ended(self.with_runtime(taken_up))
+
     def tested(self) -> Ended:
         """The owner calls a tool of a skill himself."""
         return ended(
@@ -260,6 +354,36 @@ class Yard:
         return structs.replace(
             self.tool, name=probing.NAME, parameters=probing._PARAMETERS, audience="operator", subject="skill"
         )
+
+    def lived(self) -> Ended:
+        """The skill lives, as one does that somebody enabled."""
+        tool = structs.replace(
+            self.tool, name=living.NAME, parameters=living._PARAMETERS, audience="operator", subject="skill"
+        )
+        self.patch.setattr(living, "_tool", lambda listed: tool)
+
+        async def live(runtime: Runtime) -> Outcome:
+            parts = (await runtime._kernel._made()).parts
+            assert parts is not None
+            return await parts.given.live.live(self._resident(runtime, owner()))
+
+        return ended(self.with_runtime(live))
+
+    def asked_by_life(self) -> Ended:
+        """The skill lives, Ann enabled it, and its code asks for something."""
+
+        async def asked(runtime: Runtime) -> Outcome:
+            enabled = Principal(id=ANN, kind="human")
+            life = structs.replace(runtime._call(living.NAME, {"skill": "tea"}), principal=enabled)
+            with runtime._inner.under(life):
+                asks = living._Life(self._resident(runtime, ANN), life, runtime._inner)
+                return await asks.call(self.tool.name, self.arguments, "")
+
+        return ended(self.with_runtime(asked))
+
+    def _resident(self, runtime: Runtime, by: str) -> Any:
+        skill = runtime.catalog.by_name["tea"].skill
+        return SimpleNamespace(skill=skill, by=by, call_id="", digest="", depth_in=lambda _: 1)
 
     def inside(self) -> Ended:
         """The skill's code makes the call, inside of one that an agent made and that runs."""

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
         RecordError,
         StateError,
     )
+    from metier.hooks.bootstrap import Bootstrap
     from metier.model.diagnostic import Diagnostic
+    from metier.model.hook import BootstrapFile
     from metier.model.outcome import Completed, Failed, Outcome, Pending, Refused
     from metier.model.permission import PermissionDiff, PermissionSet
     from metier.model.requirement import Installer, RequirementError, Requirements
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PLACES: Final = {
+    "Bootstrap": "metier.hooks.bootstrap",
+    "BootstrapFile": "metier.model.hook",
     "BundleError": "metier.errors",
     "Catalog": "metier.catalog.catalog",
     "Completed": "metier.model.outcome",
@@ -53,6 +57,8 @@ _PLACES: Final = {
 }
 
 __all__ = [
+    "Bootstrap",
+    "BootstrapFile",
     "BundleError",
     "Catalog",
     "Completed",

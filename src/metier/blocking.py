@@ -9,7 +9,9 @@ from anyio import from_thread
 
 from metier.catalog.catalog import Catalog
 from metier.disclosure.schemas import Shape
+from metier.hooks import Bootstrap
 from metier.model.digest import Json
+from metier.model.hook import BootstrapFile
 from metier.model.outcome import Outcome, Pending
 from metier.model.skill import Skill
 from metier.runtime import Runtime
@@ -33,10 +35,13 @@ class SyncRuntime:
         home: str | None = None,
         project: str | None = None,
         watch: bool = True,
+        host: bool = False,
     ) -> "Generator[SyncRuntime]":
         """As `Runtime.open`."""
         with from_thread.start_blocking_portal() as portal:
-            opening = Runtime.open(roots=roots, config=config, home=home, project=project, watch=watch)
+            opening = Runtime.open(
+                roots=roots, config=config, home=home, project=project, watch=watch, host=host
+            )
             with portal.wrap_async_context_manager(opening) as runtime:
                 yield cls(runtime, portal)
 
@@ -44,6 +49,11 @@ class SyncRuntime:
     def skills(self) -> list[Skill]:
         """As `Runtime.skills`."""
         return self._runtime.skills
+
+    @property
+    def is_host(self) -> bool:
+        """As `Runtime.is_host`."""
+        return self._runtime.is_host
 
     @property
     def catalog(self) -> Catalog:
@@ -65,9 +75,20 @@ class SyncRuntime:
         """As `Runtime.resume`."""
         return self._portal.call(self._runtime.resume, approval_id)
 
-    def prompt(self, message: str | None = None, *, system: str = "", full: bool = False) -> str:
+    def bootstrap(self, files: Sequence[BootstrapFile] = (), *, session: str = "main") -> Bootstrap:
+        """As `Runtime.bootstrap`."""
+        return self._portal.call(partial(self._runtime.bootstrap, files, session=session))
+
+    def prompt(
+        self,
+        message: str | None = None,
+        *,
+        system: str = "",
+        full: bool = False,
+        bootstrap: Bootstrap | None = None,
+    ) -> str:
         """As `Runtime.prompt`."""
-        return self._runtime.prompt(message, system=system, full=full)
+        return self._runtime.prompt(message, system=system, full=full, bootstrap=bootstrap)
 
     def tools(self, shape: Shape) -> list[dict[str, Json]]:
         """As `Runtime.tools`."""

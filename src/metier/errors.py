@@ -4,7 +4,8 @@
     ├── ConfigError        a configuration file cannot be read or says something unknown
     ├── StateError         the state folder or its database cannot be used
     ├── RecordError        the audit log cannot be written or read; nothing may run
-    └── BundleError        a skill's folder cannot be turned into a snapshot
+    ├── BundleError        a skill's folder cannot be turned into a snapshot
+    └── NoHost             it takes the process that runs what lives and waits, and there is none
 
 Expected ends of a call are values (`metier.model.outcome`), never exceptions. What is raised here is a
 fault of the machine or of its set-up, so each class carries a stable `code` and says the way out.
@@ -50,3 +51,9 @@ class BundleError(MetierError):
     """A skill's folder cannot be turned into a snapshot."""
 
     code = "bundle_refused"
+
+
+class NoHost(MetierError):
+    """What is asked for is done by the process that holds the host role, and there is none."""
+
+    code = "no_host"

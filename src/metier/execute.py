@@ -120,7 +120,7 @@ async def _begin(
         return
     async with workshop.host(job) as host:
         noting = Noting(host, told.add) if host is not None else None
-        fields: dict[str, Any] = {**asdict(job), "host": noting, "alarm": told.add}
+        fields: dict[str, Any] = {**asdict(job), "host": noting, "alarm": told.add, "life": workshop.life}
         await checkpoint_if_cancelled()  # stopped meanwhile: not even a moment of it
         report = await sandbox.run(Job(**fields))
         ended(_outcome(job, report, sandbox, noting))

@@ -5,8 +5,10 @@
 
 Four stages, each a function that takes the type the previous one made (`Call → ValidCall → AuthorizedCall →
 ApprovedCall → Ready`), so none can be left out or moved; the last has two halves, and between them the intent is
-recorded. What no sandbox here can run safely is refused in the first half, and before anybody is asked about it. The intent is written in one transaction that
-also asks once more whether the call may begin and uses up what it needs (`terms`): somebody's word, a grant, a budget.
+recorded. What no sandbox here can run safely is refused in the first half, and before anybody is asked about it. Who
+stands around calls (`around`: gate hooks, triggers) is heard once every layer let the call pass, and can only make the
+answer stricter. The intent is written in one transaction that also asks once more whether the call may begin and uses up
+what it needs (`terms`): somebody's word, a grant, a budget.
 Nothing runs that was not recorded first, and whatever ran leaves its outcome in the record, also when the caller went
 away. How a call ends is always a value.
 """
@@ -24,12 +26,12 @@ from metier.gate.approve import approve
 from metier.gate.authorize import authorize
 from metier.gate.desk import ask
 from metier.gate.outputs import held_to_its_word
-from metier.gate.situation import Situation
+from metier.gate.situation import Situation, hearing
 from metier.gate.terms import terms
 from metier.gate.validate import validate
 from metier.model.call import ApprovedCall, Call, ValidCall
-from metier.model.outcome import Failed, Outcome, Refused
-from metier.model.ports import Operations
+from metier.model.outcome import Failed, Outcome, Pending, Refused
+from metier.model.ports import Around, Operations
 from metier.model.skill import Tool
 from metier.prepare import Workshop, nowhere, prepare
 from metier.record.audit import Intent
@@ -46,6 +48,8 @@ class House(Struct, frozen=True, kw_only=True):
     operations: Operations
     recorder: Recorder
     workshop: Workshop
+    around: Around | None = None
+    """Who has a word on calls, and is told how they ended; None where nobody has."""
 
 
 async def run(call: Call, house: House) -> Outcome:
@@ -62,6 +66,10 @@ async def run(call: Call, house: House) -> Outcome:
         )
         return await recorder.refused(call, unknown, valid=valid)
     authorized = authorize(valid, situation)
+    if house.around is not None and not isinstance(authorized, Refused):
+        said = await house.around.before(valid)
+        if said is not None:
+            authorized = said if isinstance(said, Refused) else authorize(valid, hearing(situation, said))
     if isinstance(authorized, Refused):
         return await recorder.refused(call, authorized, valid=valid)
     approved = approve(authorized, situation)
@@ -85,4 +93,6 @@ async def run(call: Call, house: House) -> Outcome:
         outcome = held_to_its_word(returned, valid.tool)
     finally:  # a caller who goes away does not stop it
         outcome = await recorder.outcome(intent, outcome, began=began, ran=ready.ran, returned=returned)
+        if house.around is not None and not isinstance(outcome, Refused | Pending):
+            house.around.after(valid, outcome)
     return outcome

@@ -36,8 +36,8 @@ from metier.model.interpreters import hides_interpreter
 from metier.model.job import Job
 from metier.model.outcome import REMEDIES, RefusalCode, Refused
 from metier.model.permission import PermissionSet
-from metier.model.ports import Host
-from metier.model.skill import Limits, Tool
+from metier.model.ports import Host, Lives
+from metier.model.skill import Limits, Skill, Tool
 from metier.record.chain import NOT_RUN, Ran
 from metier.sandbox.job_amber import amber_context
 from metier.sandbox.job_argv import filled
@@ -78,6 +78,8 @@ class Workshop(Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str] = {}
     """Of the operator; a run sees the variables that were granted by name."""
     running: Running
+    life: Lives | None = None
+    """Who is told when a skill that lives is ready; None where nothing but runs that end by themselves are made."""
 
 
 @final
@@ -333,6 +335,7 @@ def _job(approved: ApprovedCall, workshop: Workshop) -> Job | Refused:
         context={
             **(_told(call, tool, workshop.operator) if hook is None else {**_context(call), **hook.context}),
             **told_workspace(granted, workshop.ground),
+            **_self(entry, skill),
             **({"replaces": approved.replaces} if approved.replaces else {}),
             **({"agent": approved.agent} if approved.agent else {}),
         },
@@ -375,6 +378,12 @@ def _needs(entry: Entry, binaries: Mapping[str, str], granted: PermissionSet) ->
     if isinstance(entry, Command) and not keeps_to_itself(binaries[entry.argv[0]]):
         return needs | {Guarantee.VIOLATIONS_SEEN}
     return needs
+
+
+def _self(entry: Entry, skill: Skill | None) -> dict[str, Json]:
+    """What a skill that lives is told of itself: never more than it said itself, and never by itself."""
+    lives = isinstance(entry, ScriptHandler | PythonHandler) and entry.life
+    return {"skill": {"id": skill.key or skill.name, "version": skill.version}} if lives and skill else {}
 
 
 def _told(call: Call, tool: Tool, operator: OperatorSettings) -> dict[str, Json]:

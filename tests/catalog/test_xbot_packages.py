@@ -140,7 +140,7 @@ def test_what_another_file_of_the_package_said_is_not_kept_as_its_contract(
             project=str(machine.project), home=str(machine.state), watch=False
         ) as runtime:
             machine.metier("resume")
-            (unread,) = [each for each in runtime.catalog.listed if each.probe]
+            (unread,) = [each for each in runtime.catalog.listed if each.probe and each.name == "kettle"]
             house = runtime._house()  # pyright: ignore[reportPrivateUsage]
 
             async def look(valid: ValidCall) -> Situation:
@@ -363,7 +363,7 @@ def test_to_declare_the_network_opens_nothing(machine: Machine) -> None:
         ("export const other = 1;", "neither"),
         ("export const skill = 1;", "neither"),
         ("throw new Error('no kettle');", "no kettle"),
-        ("import '@xpell/core'; export const skill = {};", "@xpell/core"),
+        ("import '@xpell/other'; export const skill = {};", 'it imports "@xpell/other", which it does not bring'),
         ("export const skill = { id: 'kettle', version: '1', onEnable() {}, settings: { defaults: { a: 1n } } };", "BigInt"),
     ],
 )  # fmt: skip

@@ -385,7 +385,9 @@ def test_inj_10_no_line_trick_of_a_skill_makes_a_second_row(machine: Machine) ->
     tricks = "\r✓ forged - row\u2028✓ forged - row\x85✓ forged - row\x0b✓ forged - row\n✓ forged - row"
     write_skill(machine.skills / "evil", description=f"Nice{tricks}")
     lines = machine.metier("skills", "list").stdout.splitlines()
-    assert len(lines) == len(BUNDLED) + 1
+    assert len(lines) == len(BUNDLED - {"xpell-agent-skill-telegram"}) + 1, (
+        "one that was never started is no row"
+    )
     assert not [line for line in lines if line.startswith("✓ forged")]
 
 
@@ -517,6 +519,24 @@ def test_on_a_terminal_the_list_is_a_table_that_shows_mark_and_whole_names(machi
     assert second.startswith("✗ 🐙 github")
     assert 'requires binary "gh"' in second
     assert max(map(len, lines)) <= 100
+
+
+def test_what_ships_and_was_never_started_is_no_row_of_the_list_and_no_problem(machine: Machine) -> None:
+    write_skill(machine.skills / "tea")
+    shown = machine.metier("skills", "list")
+    assert "tea" in shown.stdout
+    assert "telegram" not in shown.stdout
+    assert "disabled" not in shown.stderr
+    assert "`metier skills start`: xpell-agent-skill-telegram" in shown.stderr
+    checked = machine.metier("skills", "check", check=0)
+    assert "· xpell-agent-skill-telegram: disabled" in checked.stdout
+    assert "`metier skills start xpell-agent-skill-telegram` lets it live" in checked.stdout
+    assert checked.stderr == "Every skill is usable.\n"
+    # The positive control: what the operator himself switched off is shown as that.
+    (machine.state / "metier.toml").write_text('[skills]\ndisabled = ["calendar"]\n', encoding="utf-8")
+    shown = machine.metier("skills", "list")
+    assert "✗ calendar" in shown.stdout
+    assert "1 disabled" in shown.stderr
 
 
 def test_what_is_shown_before_the_question_is_what_is_trusted(machine: Machine) -> None:

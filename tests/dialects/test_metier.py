@@ -370,6 +370,17 @@ def test_a_block_without_tools_is_a_skill_without_tools(block: Any) -> None:
     assert skill.tools == () and skill.permissions.plain() == {"reads": [BASE_DIR]}
 
 
+def test_a_setting_of_a_name_that_operations_throw_away_is_said_when_the_skill_is_read() -> None:
+    inner = {"type": "array", "items": {"type": "object", "properties": {"_ctx": {"type": "string"}}}}
+    found = compiled(
+        {"settings": {"type": "object", "properties": {"actor": {"type": "string"}, "list": inner}}}
+    )
+    said = [each.message for each in found.diagnostics if each.code == "lost_setting"]
+    assert len(said) == 1
+    assert '"_ctx", "actor" cannot be set' in said[0]
+    assert found.skill is not None, "the skill is of use all the same"
+
+
 def test_what_the_block_does_not_know_is_kept_and_said() -> None:
     found = compiled({"tools": [PLAIN], "colour": "green"})
     assert found.skill is not None and found.skill.extra["metier"] == {"colour": "green"}

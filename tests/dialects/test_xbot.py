@@ -333,6 +333,24 @@ def test_an_option_needs_a_label_and_a_value() -> None:
         )
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"schema": {"fields": [field("actor", "string")]}},
+        {"schema": {"fields": [field("film.actor", "string")]}},
+        {"sensitive": ["actor"]},
+        {"defaults": {"actor": "Tom"}},
+        {"defaults": {"film.actor": "Tom"}},
+        {"defaults": {"films": [{"actor": "Tom"}]}},
+    ],
+)
+def test_a_setting_of_a_name_that_operations_throw_away_is_said_when_the_skill_is_read(settings: Any) -> None:
+    compiled = read(contract(settings=settings))
+    assert codes(compiled) == ["lost_setting"]
+    assert '"actor" cannot be set' in compiled.diagnostics[0].message
+    assert codes(read(contract(settings={"schema": {"fields": [field("actors", "string")]}}))) == []
+
+
 def test_a_field_without_a_label_is_shown_by_its_key() -> None:
     compiled = read(contract(settings={"schema": {"fields": [{"key": "a", "type": "string", "help": 5}]}}))
     assert codes(compiled) == ["field_text", "field_text"]

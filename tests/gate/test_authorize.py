@@ -10,7 +10,7 @@ from gatehouse import OF_AGENTS, OF_OWNERS
 from metier.catalog.hold import Held
 from metier.gate.authorize import LAYERS, authorize
 from metier.gate.rules import Rule, Rules
-from metier.gate.situation import Situation
+from metier.gate.situation import Situation, hearing
 from metier.model.call import AuthorizedCall, Bytes, Call, Principal, ValidCall
 from metier.model.entry import Operation
 from metier.model.ground import Ground
@@ -19,7 +19,7 @@ from metier.model.permission import BASE_DIR, PermissionSet
 from metier.model.requirement import RequirementError
 from metier.model.role import Standing
 from metier.model.skill import Skill, Tool
-from metier.model.verdict import Decision
+from metier.model.verdict import Decision, Verdict
 
 AGENT = Principal(id="agent:test", kind="agent")
 TOOL = Tool(
@@ -102,6 +102,10 @@ DENIED: list[tuple[str, str, RefusalCode, str, Case]] = [
             valid(tool=tool(permissions=PermissionSet(reads=frozenset({"/state/keys"})))),
             situation(granted=PermissionSet(reads=frozenset({"/state"})), ground=Ground(state="/state")),
         ),
+    ),
+    (
+        "refused by a gate hook", "hooks", "forbidden", "the hook says no",
+        (valid(), hearing(situation(), Verdict.deny("the hook says no"))),
     ),
     (
         "disabled", "switched_on", "skill_disabled", "skill 'tea' is disabled: named in skills.disabled",

@@ -145,6 +145,7 @@ CHANGES: dict[str, Any] = {
     "subject": "name",
     "subject_file": "path",
     "as_subject": True,
+    "privileged": True,
     "skill": "notes",
     "outward": "notes_remove",
     "answer": "amber",

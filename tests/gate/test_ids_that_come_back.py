@@ -31,7 +31,7 @@ def test_who_comes_back_under_an_old_id_brings_nobody_back_and_no_grant_of_their
     def called() -> Outcome:
         who = Principal(id="agent:mail", kind="agent")
         if behind:
-            who = Principal(id="skill:x", kind="skill", on_behalf_of=behind)
+            who = Principal(id="trigger:x", kind="trigger", on_behalf_of=behind)
         call = Call(id=f"call_{uuid4().hex}", principal=who, tool="send", arguments={"to": "a", "text": "b"})
         return anyio.run(run, call, room.house)
 

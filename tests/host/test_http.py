@@ -254,6 +254,7 @@ def test_a_granted_secret_is_masked_before_it_was_ever_sent(
         {"url": "http://a.example/", "timeout_ms": 0},
         {"url": "http://a.example/", "timeout_ms": True},
         {"url": "http://a.example/", "verify": False},
+        {"url": "http://a.example/", "follow": "no"},
         {"url": "http://a.example/", "method": "CONNECT"},
         {"url": "file:///etc/passwd"},
     ],

@@ -54,6 +54,8 @@ KINDS: dict[str, tuple[Event, str, str]] = {
     "signed": ("head_signed", "info", "system"),
     "key rotated": ("key_rotated", "warning", "system"),
     "restored": ("state_restored", "warning", "system"),
+    "host begun": ("host_started", "info", "system"),
+    "host over": ("host_ended", "info", "system"),
 }
 
 

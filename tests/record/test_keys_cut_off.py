@@ -154,7 +154,7 @@ def test_whoever_is_killed_before_the_restored_state_is_in_place_can_do_it_again
 import os, signal
 from metier.record import backup
 from metier.record.keys import Keys
-backup._settle = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+backup.settle = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 backup.restore({saved!r}, {state!r}, by="human:x", keys=Keys({os.path.dirname(state)!r}))
 """)
     process.communicate(timeout=30)
@@ -213,7 +213,7 @@ def test_drafts_of_backups_with_other_names_are_swept_and_files_of_others_are_no
     process = start(f"""
 import os, signal
 from metier.record import backup
-backup._settle = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+backup.settle = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 backup.back_up(path, {str(folder / "monday.db")!r})
 """)
     process.communicate(timeout=30)

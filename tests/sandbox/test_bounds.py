@@ -98,6 +98,26 @@ def test_res_10_what_lies_in_a_granted_folder_counts_whoever_wrote_it(quiet: Pat
     assert until_over(watch, 10.0) == "out_of_disk"
 
 
+def test_res_10_room_that_others_make_at_the_same_time_hides_nothing_of_what_a_run_took(quiet: Path) -> None:
+    mine, theirs = quiet / "mine", quiet / "theirs"
+    mine.mkdir()
+    theirs_file = write(theirs / "file", 32 * MiB)
+    watch = bounded(mine, look=lambda: Look(written=16 * MiB), bytes_most=8 * MiB)
+    write(mine / "file", 16 * MiB)
+    theirs_file.unlink()
+    assert was_over(watch, written=16 * MiB)
+    assert until_over(watch, 10.0) == "out_of_disk"
+
+
+def test_who_takes_away_again_what_he_wrote_took_nothing(quiet: Path) -> None:
+    mine = quiet / "mine"
+    mine.mkdir()
+    watch = bounded(mine, look=lambda: Look(written=16 * MiB), bytes_most=8 * MiB)
+    write(mine / "file", 16 * MiB).unlink()
+    assert not was_over(watch, written=16 * MiB)
+    assert until_over(watch, 0.5) == ""
+
+
 def test_what_was_there_before_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grown, "MARGIN_NS", 20_000_000)
     old = write(tmp_path / "old", 8 * MiB)

@@ -644,7 +644,7 @@ def test_a_guest_that_reads_no_answer_neither_blocks_nor_fills_the_host() -> Non
 
     end, wire = run(acting, host=host)
     assert isinstance(end, Returned)
-    assert wire._waiting < 3 * MOST_BYTES
+    assert wire._out.waiting < 3 * MOST_BYTES
 
 
 def test_a_guest_that_only_asks_and_never_reads_is_ended() -> None:

@@ -4,7 +4,7 @@ A catalog is a value: loading again makes another one, and whoever holds the old
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, final
 
 import msgspec
@@ -21,6 +21,7 @@ from metier.catalog.network import hosts_for, with_hosts
 from metier.catalog.probed import Probes
 from metier.catalog.requirements import Environment, check
 from metier.catalog.standing import UNBOUND, standing
+from metier.catalog.xbot_shipped import Package, shipped
 from metier.config.settings import Root, RootKind, Settings
 from metier.dialects.beside import with_code
 from metier.dialects.manifest import read_manifest
@@ -103,23 +104,22 @@ def load(settings: Settings, *, trusts: Trusts, environment: Environment, thorou
                 places.put(judge(each, each.skill))
         if kept.keys() != known.keys() or any(kept[path] is not known[path] for path in kept):
             cache.write(settings.cache, root.path, kept)
-    if settings.xbot.allow or settings.xbot.enabled:
-        from metier.catalog.xbot_packages import packages  # most installations have none
-
-        for package in packages(settings):
-            if isinstance(package, Noted):
-                notes.append(package)
-                continue
-            each = _listed(package.found, package.root, {}, {}, probes)
-            if each is None:
-                continue
-            if each.skill is not None and package.off:
-                skill = msgspec.structs.replace(each.skill, status="disabled", why=package.off)
-                each = msgspec.structs.replace(each, skill=skill)
-            if each.skill is None:
-                places.listed.append(each)
-            else:
-                places.put(judge(each, each.skill))
+    for package in _packages(settings):
+        if isinstance(package, Noted):
+            notes.append(package)
+            continue
+        each = _listed(package.found, package.root, {}, {}, probes)
+        if each is None:
+            continue
+        if each.skill is not None and not each.skill.key and package.id:
+            each = msgspec.structs.replace(each, skill=msgspec.structs.replace(each.skill, key=package.id))
+        if each.skill is not None and package.off:
+            skill = msgspec.structs.replace(each.skill, status="disabled", why=package.off)
+            each = msgspec.structs.replace(each, skill=skill, offered=package.root.kind == "bundled")
+        if each.skill is None:
+            places.listed.append(each)
+        else:
+            places.put(judge(each, each.skill))
     by_name = places.settled()
     return Catalog(
         listed=tuple(places.listed),
@@ -129,6 +129,15 @@ def load(settings: Settings, *, trusts: Trusts, environment: Environment, thorou
         functions=functions_of(by_name),
         searched=tuple(dict.fromkeys(searched)),
     )
+
+
+def _packages(settings: Settings) -> Iterator[Package | Noted]:
+    """The XBot packages that ship, and those that the configuration names."""
+    yield from shipped(settings)
+    if settings.xbot.allow or settings.xbot.enabled:
+        from metier.catalog.xbot_packages import packages  # most installations have none
+
+        yield from packages(settings)
 
 
 @final
@@ -298,7 +307,7 @@ class _Judge:
         if stand is not UNBOUND or skill.status != "active":
             skill = msgspec.structs.replace(skill, status=stand.status, why=stand.why, digest=stand.digest)
             each = msgspec.structs.replace(each, skill=skill)
-        if skill.asks_network:
+        if skill.asks_network and (each.root.kind != "bundled" or skill.dialect != "xbot"):
             each, skill = self._reaching(each, skill)
         missing = check(skill, self._environment)
         return msgspec.structs.replace(each, missing=(*each.missing, *missing)) if missing else each

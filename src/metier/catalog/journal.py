@@ -17,6 +17,8 @@ def tell(catalog: Catalog, *, seconds: float) -> None:
     for each in catalog.listed:
         if each.shown == "usable":
             _log.info("skill loaded: %s from %s", one_line(each.name), one_line(each.folder))
+        elif each.root.kind == "bundled" and each.shown == "disabled":  # nobody need be told
+            _log.info("skill disabled: %s: %s", one_line(each.name), one_line(each.why))
         else:
             _log.warning("skill %s: %s: %s", each.shown, one_line(each.name), one_line(each.why))
     roots = len({each.root.path for each in catalog.listed})

@@ -39,6 +39,8 @@ class Listed(Struct, frozen=True, kw_only=True, gc=False):
     """Whether he gave it for what lay in this folder under this name, whatever lies there now."""
     probe: bool = False
     """Whether it exists only as code and was not read yet, so that nothing is known of it but its name."""
+    offered: bool = False
+    """Whether it ships with Metier and lives once somebody starts it, which nobody did: it is fine as it is."""
     hosts: frozenset[str] = frozenset()
     """What the operator lets it reach, where it asks for the network without saying where to."""
     acting: Mapping[str, Risk] = {}

@@ -9,11 +9,10 @@ import os
 import sysconfig
 from collections.abc import Iterator
 from importlib.metadata import Distribution, EntryPoint, distributions
-from typing import Final, final
-
-from msgspec import Struct
+from typing import Final
 
 from metier.catalog.discover import Found, Noted
+from metier.catalog.xbot_shipped import SHIPPED, Package
 from metier.config.settings import Root, RootKind, Settings
 from metier.dialects import package_file
 from metier.dialects.xbot import plain_name
@@ -28,21 +27,12 @@ _NAMES: Final = ("skill", "register_skill")
 _MOST_NAMES: Final = 500
 
 
-@final
-class Package(Struct, frozen=True, kw_only=True):
-    """A package that is configured to be a skill."""
-
-    found: Found
-    root: Root
-    off: str = ""
-    """Why it is only listed; empty when it is enabled."""
-
-
 def packages(settings: Settings) -> Iterator[Package | Noted]:
     """Every configured package, in order of precedence, and what is wrong with the configuration of others."""
     wanted = settings.xbot
     allowed, enabled = wanted.allow or frozenset(), wanted.enabled or frozenset()
-    for name in sorted(enabled - allowed):
+    allowed -= SHIPPED  # no other package can stand for one of them
+    for name in sorted(enabled - allowed - SHIPPED):
         yield _said(
             settings.project, "not_allowlisted", f"{_quoted(name)} is enabled, but not in [xbot] allow"
         )

@@ -13,10 +13,13 @@ from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
 
 import metier.config.agents as brain
+import metier.config.announce as announcing
 import metier.config.gateway as gateways
+import metier.config.hooks as hooking
 import metier.config.openclaw as openclaw
 import metier.config.programs as programs
 import metier.config.roots as places
+import metier.config.telegram as telegrams
 import metier.config.xbot as xbots
 from metier.config.limits import (
     RestrictedApprovals,
@@ -55,8 +58,11 @@ class _File(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     gateway: gateways.GatewaySettings = gateways.GatewaySettings()
     operator: gateways.WrittenOperator = gateways.WrittenOperator()
     xbot: xbots.XbotSettings = xbots.XbotSettings()
+    telegram: telegrams.TelegramSettings = telegrams.TelegramSettings()
+    hooks: hooking.HookSettings = hooking.HookSettings()
     agents: brain.AgentSettings = brain.AgentSettings()
     memory: brain.MemorySettings = brain.MemorySettings()
+    announce: announcing.AnnounceSettings = announcing.AnnounceSettings()
     config: dict[str, Any] = {}
     """What `requires.config` of a skill is looked up in."""
     secrets: dict[str, str] = {}
@@ -142,8 +148,11 @@ def load(
         gateway=gateway,
         operator=operator,
         xbot=xbots.both(own.xbot, packages),
+        telegram=telegrams.checked(own.telegram),
+        hooks=own.hooks,
         agents=brain.checked(own.agents, files[0]),
         memory=own.memory,
+        announce=announcing.checked(own.announce, files[0]),
         config={**foreign.truths, **own.config},
         secrets=own.secrets,
         warnings=(*passed_over, *foreign.warnings, *gateway_warnings, *operator_warnings, *xbot_warnings),

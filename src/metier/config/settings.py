@@ -6,7 +6,10 @@ from typing import Annotated, Any, Literal, TypeAlias, final
 from msgspec import Meta, Struct
 
 from metier.config.agents import AgentSettings, MemorySettings
+from metier.config.announce import AnnounceSettings
 from metier.config.gateway import GatewaySettings, OperatorSettings
+from metier.config.hooks import HookSettings
+from metier.config.telegram import TelegramSettings
 from metier.config.xbot import XbotSettings
 from metier.model.program import OperatorProgram
 
@@ -164,8 +167,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     gateway: GatewaySettings = GatewaySettings()
     operator: OperatorSettings = OperatorSettings()
     xbot: XbotSettings = XbotSettings()
+    telegram: TelegramSettings = TelegramSettings()
+    hooks: HookSettings = HookSettings()
     agents: AgentSettings = AgentSettings()
     memory: MemorySettings = MemorySettings()
+    announce: AnnounceSettings = AnnounceSettings()
     config: dict[str, Any] = {}
     secrets: dict[str, str] = {}
     """`[secrets]`: where each secret lies, by its name. References only, never a value."""

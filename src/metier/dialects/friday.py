@@ -14,6 +14,7 @@ from metier.dialects.friday_actions import tools_of
 from metier.dialects.friday_part import Part
 from metier.dialects.friday_schemas import described
 from metier.dialects.friday_standing import source_of, status_of
+from metier.dialects.friday_triggers import declared_of, patterns_of
 from metier.dialects.frontmatter import Document
 from metier.dialects.manifest_file import read
 from metier.dialects.names import name_problem
@@ -30,7 +31,6 @@ MARKS: Final = frozenset({"actions", "instructions", "triggerPatterns"})
 LONGEST_NAME: Final = 200
 LONGEST_DESCRIPTION: Final = 2_000
 LONGEST_INSTRUCTIONS: Final = 8_000
-LONGEST_PATTERN: Final = 500
 # fmt: off
 KEPT: Final = frozenset({
     "mcpToolsAllowed", "routing", "autonomyLevel", "outputSchema", "linkedWorkflowId", "usageCount", "invokedCount",
@@ -71,9 +71,11 @@ def compile_skill(data: bytes, *, folder: str, manifest: str, location: str, sou
     draft.words["source"] = source_of(whole, source)
     _texts(whole, name)
     _names(whole)
+    patterns_of(whole)
     approval = whole.flag("requireApproval") is True
     tools = tools_of(whole, name, described(whole), approval=approval)
     friday_bound.check(whole, tools)
+    declared_of(whole, name, tools)
     bring(draft, tools, PermissionSet(), _required(tools))
     status_of(whole)
     _keep(whole)
@@ -116,10 +118,8 @@ def _as_written(document: Document, key: str) -> str:
 
 
 def _names(whole: Part) -> None:
-    """Patterns, dependencies and what it provides. Patterns are strangers' text: nothing is made of them here."""
+    """Dependencies and what it provides."""
     words = whole.draft.words
-    if patterns := whole.texts("triggerPatterns", LONGEST_PATTERN):
-        words["triggers"] = patterns
     for key, word in (("dependencies", "depends_on"), ("provides", "provides")):
         names = whole.texts(key, LONGEST_NAME) or ()
         for name in names:

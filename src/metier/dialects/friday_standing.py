@@ -29,7 +29,14 @@ _ORDER: Final[tuple[Source, ...]] = (
 """From the most trusted to the least."""
 _BY_AI: Final = ("ai_learned", "ai_proposed")
 _STATUS: Final = ("active", "pending_approval", "disabled")
-_NOT_FROM_THE_COMMUNITY: Final = ("actions", "triggerPatterns", "triggers", "dependencies", "requireApproval")
+_NOT_FROM_THE_COMMUNITY: Final = (
+    "actions",
+    "triggerPatterns",
+    "triggers",
+    "schedules",
+    "dependencies",
+    "requireApproval",
+)
 
 
 def source_of(whole: Part, given: Source) -> Source:

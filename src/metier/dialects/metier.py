@@ -14,6 +14,7 @@ from metier.dialects.metier_grants import A_VARIABLE, VARIABLE, limits_of, permi
 from metier.dialects.metier_http import origin_of, secrets_of
 from metier.dialects.names import skeleton
 from metier.dialects.risk import RISKS, Effect, Risk, default_risk, raised
+from metier.dialects.settings_names import check_names
 from metier.dialects.tool_words import BINARY, PLAIN_BINARY, bring
 from metier.model.digest import Json
 from metier.model.entry import Command, Entry, HttpRequest
@@ -51,6 +52,7 @@ def apply(draft: Draft, block: Json, name: str) -> None:
         draft.words["asks_network"] = True
     if (settings := given.schema("settings")) is not None:
         draft.words["settings_schema"] = settings
+        check_names(draft, settings)
     for key in ("depends_on", "provides"):
         if found := given.texts(key, _SKILL, "write lower-case words joined by hyphens"):
             draft.words[key] = found

@@ -9,6 +9,7 @@ from typing import Final
 
 from metier.dialects.about import check_hidden
 from metier.dialects.draft import Draft
+from metier.dialects.settings_names import check_names
 from metier.model.digest import Json, canonical
 from metier.model.text import one_line
 
@@ -43,6 +44,7 @@ def settings(draft: Draft, value: Json) -> None:
         kept["defaults"] = _without_secrets(draft, defaults, secrets)
     elif defaults is not None:
         _bad(draft, "settings.defaults is no object; give each setting by its name")
+    check_names(draft, root, defaults)
     if kept:
         draft.extra["settings"] = kept
 

@@ -15,6 +15,7 @@ from metier.gate.situation import Situation
 from metier.model.call import ApprovedCall, AuthorizedCall
 from metier.model.outcome import Refused
 from metier.model.verdict import Decision
+from metier.record.secret_arguments import holds_secrets
 
 
 @final
@@ -59,7 +60,7 @@ def approve(authorized: AuthorizedCall, situation: Situation) -> ApprovedCall | 
                 approved_by=grant.given_by,
                 agent=situation.agent.digest,
             )
-    if call.fleeting:
+    if call.fleeting or holds_secrets(valid.tool.name):  # a secret is not written down to wait
         return Refused(
             call_id=call.id,
             code="approval_required",

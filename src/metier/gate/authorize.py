@@ -9,12 +9,13 @@ from typing import Final, TypeAlias
 
 from metier.gate.budget import budgets
 from metier.gate.floor import floor
-from metier.gate.ladder import is_disclosure, ladder
+from metier.gate.ladder import is_disclosure, is_operation, ladder
+from metier.gate.principals import is_own_act
 from metier.gate.roles import roles
 from metier.gate.rules import rules
 from metier.gate.situation import NO_PERMISSIONS, Situation
 from metier.model.call import AuthorizedCall, ValidCall
-from metier.model.outcome import REMEDIES, RULES_UNUSABLE, RefusalCode, Refused
+from metier.model.outcome import GATE_HOOK, GATE_HOOK_UNHEARD, REMEDIES, RULES_UNUSABLE, RefusalCode, Refused
 from metier.model.text import one_line
 from metier.model.verdict import Decision, Verdict, decide
 
@@ -28,9 +29,15 @@ _TRUSTED: Final = Verdict.abstain("its bytes are trusted")
 _COMPLETE: Final = Verdict.abstain("nothing is missing")
 _BY_A_HUMAN: Final = Verdict.abstain("asked by a human")
 _OPEN: Final = Verdict.abstain("open to agents")
+_ITS_OWN_CODE: Final = Verdict.abstain(
+    "the skill's own code asks, inside of a call of it, and no model invokes it"
+)
 _NOTHING_YET: Final = Verdict.abstain("there is nothing yet that could have been granted anything")
+_HIS_RIGHT: Final = Verdict.abstain("privileged, and asked for by a person who is bound by his rights")
+_OUR_OWN: Final = Verdict.abstain("what Metier's own host does")
 _COVERED: Final = Verdict.abstain("needs nothing beyond its grants")
 _NO_DISCLOSURE: Final = Verdict.abstain("not a disclosure")
+_NOBODY: Final = Verdict.abstain("no hook and no trigger objects")
 _DISCLOSURE: Final = Verdict.allow("reading a trusted skill is disclosure, not an act")
 
 
@@ -57,6 +64,8 @@ def authorize(valid: ValidCall, situation: Situation) -> AuthorizedCall | Refuse
         code = asked if answer.decision is Decision.DENY else code
     unusable = code == "forbidden" and situation.rules.problem
     remedy = RULES_UNUSABLE if unusable else REMEDIES.get(code, "")
+    if verdict is situation.heard:
+        remedy = GATE_HOOK_UNHEARD if verdict.unheard else GATE_HOOK
     return Refused(call_id=valid.call.id, code=code, reasons=verdict.reasons, remedy=remedy)
 
 
@@ -123,6 +132,9 @@ def audience(valid: ValidCall, situation: Situation) -> Verdict:
     if valid.tool.audience == "operator":
         return Verdict.deny(f"{valid.tool.name!r} is for operators only")
     if skill is not None and not skill.model_may_invoke:
+        own = principal.kind == "skill" and principal.id == f"skill:{skill.name}"
+        if own and valid.call.parent is not None and is_operation(valid.tool):
+            return _ITS_OWN_CODE
         return Verdict.deny(f"skill {skill.name!r} says that models may not invoke it")
     return _OPEN
 
@@ -133,6 +145,15 @@ def permissions(valid: ValidCall, situation: Situation) -> Verdict:
         return _NOTHING_YET
     if valid.permissions == NO_PERMISSIONS:
         return _COVERED
+    if valid.tool.privileged and valid.skill is None:
+        principal = valid.call.principal
+        if principal.kind == "human":
+            return _HIS_RIGHT
+        if is_own_act(principal.id, valid.tool):
+            return _OUR_OWN
+        return Verdict.deny(
+            f"{valid.tool.name!r} is privileged: it is for people, and for skills that were granted it"
+        )
     if beyond := valid.permissions.beyond(situation.granted):
         parts = (f"{name} {one_line(', '.join(names), 120)}" for name, names in beyond.plain().items())
         # A first use grants little, so this is what somebody meets who has done nothing wrong. What is not declared no trust grants.
@@ -154,6 +175,12 @@ def disclosure(valid: ValidCall, situation: Situation) -> Verdict:
     return _NO_DISCLOSURE
 
 
+def hooks(valid: ValidCall, situation: Situation) -> Verdict:
+    """Gate hooks and triggers can have a call asked or refused. Their word for it counts for nothing."""
+    heard = situation.heard
+    return heard if heard is not None and heard.decision is not Decision.ALLOW else _NOBODY
+
+
 LAYERS: Final[tuple[tuple[RefusalCode, Layer], ...]] = (
     ("stopped", running),
     ("skill_disabled", switched_on),
@@ -168,6 +195,7 @@ LAYERS: Final[tuple[tuple[RefusalCode, Layer], ...]] = (
     ("budget_exceeded", budgets),
     ("forbidden", floor),
     ("forbidden", disclosure),
+    ("forbidden", hooks),
 )
 
 _UNDECIDED: Final[RefusalCode] = "forbidden"

@@ -12,16 +12,19 @@ from metier.model.call import ValidCall
 from metier.model.verdict import Verdict
 from metier.record.budgets import Scope
 
+HOOK: Final = "hooks.run"
 _WITHIN: Final = Verdict.abstain("within every budget")
 
 
 def scopes(valid: ValidCall, settings: BudgetSettings) -> tuple[Scope, ...]:
-    """Everything that this call would be counted in: two to four of them."""
+    """Everything that this call would be counted in: four at most."""
     principal, tool = valid.call.principal.id, valid.tool
-    counted = [
-        _scope("principal", principal, settings.principal),
-        _scope("tool", tool.name, settings.tool),
-    ]
+    fired = tool.name == HOOK and valid.call.unattended
+    if fired and valid.call.parent is not None:
+        return ()  # part of a call that was counted; else whoever calls tools uses up what the owner may do
+    counted = [_scope("tool", tool.name, settings.tool)]
+    if not fired:  # what happens is not what the owner does, under whose name hooks run
+        counted.insert(0, _scope("principal", principal, settings.principal))
     if valid.skill is not None:
         counted.append(_scope("skill", valid.skill.name, settings.skill))
     if tool.cost == "cheap":

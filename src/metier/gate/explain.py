@@ -30,6 +30,7 @@ NAMES: Mapping[str, str] = {
     "budgets": "budgets",
     "floor": "deny floor",
     "disclosure": "disclosure",
+    "hooks": "hooks",
 }
 """The layers, as people call them."""
 

@@ -14,6 +14,7 @@ part of the skill's call, and was judged with it. Humans are bound by their role
 from functools import cache
 from typing import Final
 
+from metier.gate.principals import is_own_act
 from metier.gate.situation import Situation
 from metier.model.call import ValidCall
 from metier.model.entry import Operation
@@ -23,7 +24,10 @@ from metier.model.verdict import Verdict
 
 _HUMAN: Final = Verdict.abstain("humans are bound by their roles, not by the trust level")
 _NO_ACT: Final = Verdict.abstain("reading a trusted skill is no act")
-_PART: Final = Verdict.allow("it is part of a call that was judged, and granted to its skill by name")
+_OURS: Final = Verdict.allow("Metier's own host does it, for what was set up")
+_PART: Final = Verdict.allow(
+    "it is part of a call that was judged, and gives its skill no power that was not granted to it"
+)
 
 
 def ladder(valid: ValidCall, situation: Situation) -> Verdict:
@@ -35,6 +39,8 @@ def ladder(valid: ValidCall, situation: Situation) -> Verdict:
         return _NO_ACT
     if _is_part(valid):
         return _PART
+    if is_own_act(valid.call.principal.id, tool):
+        return _OURS
     level = situation.level
     if not _offered(tool, level):
         return Verdict.deny(
@@ -50,16 +56,22 @@ def ladder(valid: ValidCall, situation: Situation) -> Verdict:
 
 
 def _is_part(valid: ValidCall) -> bool:
-    """Whether the code of a skill asks, in a call that was judged, for an operation that was granted to the skill by name: as
-    with a program or a host, who let the skill run knew of it."""
+    """Whether the code of a skill asks, in a call that was judged, for an operation. It was granted to the skill by name, as with a
+    program or a host, so who let the skill run knew of it; or it gives the skill nothing that it has not."""
     call, skill = valid.call, valid.skill
     made_inside = call.parent is not None and call.principal.kind == "skill"
-    return made_inside and skill is not None and is_inner(valid.tool)
+    return made_inside and skill is not None and is_operation(valid.tool)
+
+
+def is_operation(tool: Tool) -> bool:
+    """Whether it is an operation of a module, called by its own name `module.op`."""
+    entry = tool.entry
+    return isinstance(entry, Operation) and tool.name == f"{entry.module}.{entry.operation}"
 
 
 def is_inner(tool: Tool) -> bool:
     """Whether it is an operation that only the code of a skill can ask for."""
-    return isinstance(tool.entry, Operation) and tool.name in tool.permissions.operations
+    return is_operation(tool) and not tool.privileged and tool.name in tool.permissions.operations
 
 
 @cache

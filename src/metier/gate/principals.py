@@ -3,9 +3,10 @@
 | id | what it has |
 |---|---|
 | the owner's | the role owner |
-| `agent:cli`, `agent:library` | the role agent, on the owner's behalf, until revoked |
+| `agent:cli`, `agent:library`, `agent:host` | the role agent, on the owner's behalf, until revoked |
 | `skill:NAME`, `trigger:NAME` | the role agent, on behalf of whoever it works for |
 | `agent:brain/NAME` | an agent of the workspace: the role agent, on behalf of whoever it works for |
+| `agent:trigger/NAME`, `agent:schedule/NAME` | what fires by itself: the role agent, on behalf of whoever set it up |
 | any other | what it was registered with; unregistered or revoked, nothing |
 
 Whoever acts on another's behalf has at most what that other has, so somebody who is revoked takes his agents with him.
@@ -17,10 +18,17 @@ from typing import Final
 
 from metier.model.call import Principal
 from metier.model.role import APPROVE, EXECUTE, Kind, Registered, Standing, rights_of
+from metier.model.skill import Tool
 from metier.record.principals import AGENT_ROLES, BUILT_IN_AGENTS, id_problem
 
 BRAIN: Final = "agent:brain/"
 """How the ids of agents begin that lie in the workspace. Nobody can be registered under such an id."""
+HOST: Final = "agent:host"
+"""Metier's own host, where it takes in messages and sends what others asked it to send."""
+TRIGGERED: Final = ("agent:trigger/", "agent:schedule/")
+"""How the ids begin of what fires by itself, each for whoever set it up."""
+_FOR_OTHERS: Final = (BRAIN, *TRIGGERED)
+_OWN_ACTS: Final = frozenset({"channels.route_inbound_message", "channels.send_message"})
 _DEEPEST: Final = 8
 """How many may stand one behind the other: as deep as calls may be made inside of calls."""
 
@@ -28,6 +36,12 @@ _DEEPEST: Final = 8
 def standing(principal: Principal, principals: Mapping[str, Registered], owner: str) -> Standing:
     """What `principal` may do today. Its own roles and capabilities are not looked at."""
     return _standing(principal.id, principal.kind, principal.on_behalf_of or "", principals, owner, _DEEPEST)
+
+
+def is_own_act(id: str, tool: Tool) -> bool:
+    """Whether this is the part of a door, a trigger or a schedule that Metier's own host does: to take in and to send messages.
+    Everything else that is privileged is for people, and for skills that were granted it."""
+    return tool.privileged and tool.name in _OWN_ACTS and (id == HOST or id.startswith(TRIGGERED))
 
 
 def approver_problem(kind: Kind, decider: Standing, right: str) -> str:
@@ -104,10 +118,10 @@ def _known(id: str, behalf: str, principals: Mapping[str, Registered], owner: st
     if id == owner:
         return Registered(id=id, kind="human", roles=frozenset({"owner"}))
     kind, _, name = id.partition(":")
-    if kind == "skill" or kind == "trigger" or id.startswith(BRAIN):
-        if not name or not name.isprintable() or set(name) & set("*? ") or not behalf or id == BRAIN:
+    if kind == "skill" or kind == "trigger" or id.startswith(_FOR_OTHERS):
+        if not name or not name.isprintable() or set(name) & set("*? ") or not behalf or id in _FOR_OTHERS:
             return f"{id[:80]!r} is no {kind}, or works for nobody"
-        own: Kind = "agent" if id.startswith(BRAIN) else "skill" if kind == "skill" else "trigger"
+        own: Kind = "agent" if id.startswith(_FOR_OTHERS) else "skill" if kind == "skill" else "trigger"
         return Registered(id=id, kind=own, on_behalf_of=behalf, roles=frozenset({"agent"}))
     if found is not None:
         return found

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from metier.gate.principals import is_own_act
 from metier.gate.situation import Situation
 from metier.model.call import ValidCall
 from metier.model.role import EXECUTE, ROLES, TRUST
@@ -16,7 +17,7 @@ _ENTITLED: Final = Verdict.abstain(f"has the right {EXECUTE!r}")
 
 def roles(valid: ValidCall, situation: Situation) -> Verdict:
     """Whether the principal has the right that this tool needs. A human who has it needs nobody else's word."""
-    principal, standing, right = valid.call.principal, situation.standing, needed(valid.tool)
+    principal, standing, right = valid.call.principal, situation.standing, _right(valid)
     if standing.problem:
         return Verdict.deny(standing.problem)
     if right not in standing.rights:
@@ -26,6 +27,14 @@ def roles(valid: ValidCall, situation: Situation) -> Verdict:
     if principal.kind == "human":
         return Verdict.allow(f"a human who has the right {right!r}")
     return _ENTITLED if right == EXECUTE else Verdict.abstain(f"has the right {right!r}")
+
+
+def _right(valid: ValidCall) -> str:
+    """The right of an operation is asked of people. To a skill a privileged one is granted by its name, and Metier's own host does
+    what is its part; the layer of permissions says whether that is so."""
+    tool, principal = valid.tool, valid.call.principal
+    by_name = principal.kind == "skill" or is_own_act(principal.id, tool)
+    return EXECUTE if tool.privileged and tool.audience == "model" and by_name else needed(tool)
 
 
 def needed(tool: Tool) -> str:

@@ -25,6 +25,7 @@ from metier.model.permission import PermissionSet
 from metier.model.requirement import RequirementError
 from metier.model.role import Standing
 from metier.model.trust_level import LEAST, TrustLevel
+from metier.model.verdict import Verdict
 from metier.record.approval_clock import Moment
 from metier.record.steering import NO_STEERING, Steering
 from metier.record.still import Written
@@ -91,9 +92,16 @@ class Situation(Struct, frozen=True, kw_only=True):
     """The turn in which the caller was asked to confirm this very act; None when he was not."""
     decided_by: str = ""
     """Who approved the call that is taken up again."""
+    heard: Verdict | None = None
+    """What those said who stand around the call, hooks and triggers; None where nobody was asked."""
     written: Written | None = None
     """What had been written when stop, principals and budgets were looked at, and nothing of them was in the way. Else
     None."""
+
+
+def hearing(situation: Situation, said: Verdict) -> Situation:
+    """The same, and what those said who stand around the call."""
+    return replace(situation, heard=said)
 
 
 @final

@@ -13,8 +13,9 @@ import msgspec
 from metier.catalog.catalog import Catalog
 from metier.dialects.names import skeleton
 from metier.gate.checked_paths import spelled_once
+from metier.gate.claims import claim_in_kept, without_claims
 from metier.gate.in_skill import needed_in
-from metier.gate.ladder import is_disclosure, is_inner
+from metier.gate.ladder import is_disclosure, is_inner, is_operation
 from metier.gate.named_checks import check_problem
 from metier.gate.sanitize import sanitized
 from metier.gate.schema import problem_with, schema_problem
@@ -23,6 +24,7 @@ from metier.model.confirmation_flag import FLAG, parameters_of, without_flag
 from metier.model.digest import Json
 from metier.model.ground import Ground
 from metier.model.outcome import Refused
+from metier.model.permission import PermissionSet
 from metier.model.settled import settled
 from metier.model.skill import Skill, Tool
 from metier.model.skill_path import path_in
@@ -64,10 +66,10 @@ def validate(
         return Refused(call_id=call.id, code="invalid_arguments", reasons=(judged,), remedy=remedy)
     arguments, confirmed = judged
     skill: Skill | None = None
-    inner = is_inner(tool) and call.principal.kind == "skill"
-    if tool.skill or tool.subject or inner:
+    by_code = is_operation(tool) and call.principal.kind == "skill" and call.principal.id.startswith("skill:")
+    if tool.skill or tool.subject or by_code:
         # What the code of a skill asks of us runs under the skill's name, and within what the skill was granted.
-        given = call.principal.id.partition(":")[2] if inner else tool.skill or arguments.get(tool.subject)
+        given = call.principal.id.partition(":")[2] if by_code else tool.skill or arguments.get(tool.subject)
         name = given if isinstance(given, str) else ""
         found = catalog.get(name)
         if found is None or found.skill is None:
@@ -98,6 +100,8 @@ def validate(
             remedy = f"Mend the arguments of {tool.name!r}; `read_skill` shows what the skill has"
             return Refused(call_id=call.id, code="invalid_arguments", reasons=(needed,), remedy=remedy)
         permissions = needed
+    if by_code and skill is not None and tool.skill not in ("", skill.name):
+        permissions = _through(skill, tool, catalog)
     return ValidCall(
         call=call,
         tool=tool,
@@ -108,6 +112,15 @@ def validate(
     )
 
 
+def _through(skill: Skill, tool: Tool, catalog: Catalog) -> PermissionSet:
+    """What a skill needs to have another do something for it: to have been granted that very operation, or whatever the other may
+    do, so that nobody gets by way of another what he has not."""
+    other = catalog.get(tool.skill)
+    if tool.name in skill.permissions.operations or other is None or other.skill is None:
+        return PermissionSet(operations=frozenset({tool.name}))
+    return other.skill.permissions
+
+
 def _arguments(given: Json, tool: Tool, ground: Ground) -> tuple[dict[str, Json], bool | None] | str:
     """The arguments, and the caller's word where the tool needs it; or what is wrong with them."""
     if not isinstance(given, dict):
@@ -116,6 +129,10 @@ def _arguments(given: Json, tool: Tool, ground: Ground) -> tuple[dict[str, Json]
         arguments = cast("dict[str, Json]", settled(given, unclean=tool.sanitize))
     except ValueError as error:
         return f"arguments are not strict JSON: {error}"
+    if is_operation(tool):
+        if lost := claim_in_kept(tool.name, arguments):
+            return lost
+        arguments = without_claims(arguments)
     size = len(msgspec.json.encode(arguments))
     if size > MAX_BYTES:
         return f"arguments have {size:,} bytes; at most {MAX_BYTES:,} are taken"
@@ -161,7 +178,9 @@ def _known(tools: Mapping[str, Tool], principal: Principal) -> list[str]:
     nobody."""
     human = principal.kind == "human"
     return sorted(
-        name for name, tool in tools.items() if (human or tool.audience == "model") and not is_inner(tool)
+        name
+        for name, tool in tools.items()
+        if (human or (tool.audience == "model" and not tool.privileged)) and not is_inner(tool)
     )
 
 

@@ -83,6 +83,10 @@ def _detail(method: str, params: dict[str, Json]) -> str:
             return f"{one_line(verb, 20).upper() if isinstance(verb, str) else '?'} {_without_query(url)}"
         case "call", {"operation": str(name)}:
             return one_line(name, 64)
+        case "execute", {"module": str(name), "op": str(operation)}:
+            return f"{one_line(name, 64)}.{one_line(operation, 64)}"
+        case "module.register" | "emit", {"name": str(name)}:
+            return one_line(name, 64)
         case "log", {"level": str(level)}:
             return one_line(level, 20)
         case _:

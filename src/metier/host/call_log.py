@@ -7,6 +7,7 @@ So nothing it writes can pass for a record of the runtime, and a line end in it 
 import os
 import re
 import stat
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final, final
 
@@ -24,6 +25,8 @@ from metier.openfile import read_small
 from metier.record.payload import Payloads
 from metier.record.private import make_private_folder, require_private
 from metier.record.redact import redact
+from metier.sandbox.given_secrets import masked
+from metier.sandbox.secret import Mask
 
 MOST_BYTES: Final = 1_048_576
 """Of one call's log."""
@@ -51,8 +54,19 @@ class Line(Struct, frozen=True, kw_only=True):
 class CallLog:
     """Appends to the log of one call."""
 
-    def __init__(self, state: str, call_id: str, skill: str, payloads: Payloads = "redacted") -> None:
-        """`state` is the state folder, and `payloads` how much of an entry is kept, as for what lies beside records.
+    def __init__(
+        self,
+        state: str,
+        call_id: str,
+        skill: str,
+        payloads: Payloads = "redacted",
+        *,
+        rolling: bool = False,
+        mask: Mask | None = None,
+    ) -> None:
+        """`state` is the state folder, and `payloads` how much of an entry is kept, as for what lies beside records. A
+        `rolling` log of a call that has no end lets go of what is oldest when it is full. `mask` hides what the code was given
+        as variables.
         Raises ValueError for a call id that could name another file."""
         if not good_id(call_id):
             raise ValueError(f"{call_id[:60]!r} is not the id of a call")
@@ -60,6 +74,8 @@ class CallLog:
         self._name = f"{call_id}.jsonl"
         self._skill = skill
         self._payloads = payloads
+        self._rolling = rolling
+        self.mask = mask or Mask()
         self._turn = anyio.Lock()
 
     @property
@@ -91,6 +107,8 @@ class CallLog:
                 return await to_thread.run_sync(self._append, line)
 
     def _append(self, line: Line) -> NotAnswered | None:
+        if self.mask:
+            line = msgspec.structs.replace(line, entry=masked(line.entry, self.mask))
         if self._payloads != "full":
             line = msgspec.structs.replace(line, entry=_masked(line.entry))
         data = msgspec.json.encode(line) + b"\n"
@@ -101,6 +119,8 @@ class CallLog:
         except (OSError, StateError):
             return _unwritable()
         try:
+            if self._rolling:
+                _make_room(folder, self._name, len(data))
             return _append_to(folder, self._name, data)
         except OSError:
             return _unwritable()
@@ -115,6 +135,27 @@ def _masked(entry: Json) -> Json:
     if isinstance(entry, dict) and isinstance(kept, dict) and entry.get("type") == TAKEN:
         kept |= {name: entry[name] for name in _SAID if name in entry}
     return kept
+
+
+def _make_room(folder: int, name: str, more: int) -> None:
+    """Let go of the older half of a log that would get too large."""
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
+    except FileNotFoundError:
+        return
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if status.st_size + more <= MOST_BYTES or not stat.S_ISREG(status.st_mode):
+            return
+        file.seek(MOST_BYTES // 2)
+        kept = file.read(MOST_BYTES).partition(b"\n")[2]
+    new = f"{name}.new"
+    with suppress(FileNotFoundError):
+        os.unlink(new, dir_fd=folder)
+    written = os.open(new, _FLAGS | os.O_EXCL, 0o600, dir_fd=folder)
+    with os.fdopen(written, "wb") as file:
+        file.write(kept)
+    os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def _append_to(folder: int, name: str, data: bytes) -> NotAnswered | None:
@@ -140,6 +181,17 @@ def _unwritable() -> NotAnswered:
 def good_id(call_id: str) -> bool:
     """Whether this could be the id of a call, and names nothing else."""
     return _CALL_ID.fullmatch(call_id) is not None
+
+
+def erase_log(state: str, call_id: str) -> int:
+    """Remove what the skill wrote into the log of the call; 1 when there was something."""
+    if not good_id(call_id):
+        return 0  # no call of that name can have a log
+    try:
+        os.unlink(os.path.join(state, "calls", f"{call_id}.jsonl"))
+    except OSError:
+        return 0
+    return 1
 
 
 @final

@@ -72,10 +72,13 @@ class _Completion(Struct, frozen=True):
 class GatewayClient:
     """The gateway for one call, within what is left of its time."""
 
-    def __init__(self, settings: GatewaySettings, *, seconds: float, make: MakeOwnEgress = Egress) -> None:
-        """`seconds` is the time of the whole call, counted from now. A part is kept back: whoever asked is told that it took
+    def __init__(
+        self, settings: GatewaySettings, *, seconds: float, make: MakeOwnEgress = Egress, home: str = ""
+    ) -> None:
+        """`home` has the store of secrets, where the token is kept there. `seconds` is the time of the whole call, counted from now. A part is kept back: whoever asked is told that it took
         too long while he can still write that down."""
         self._settings = settings
+        self._home = home
         self._make = make
         self._deadline = time.monotonic() + seconds - min(1.0, seconds / 5)
         self._egress: Egress | None = None
@@ -122,7 +125,7 @@ class GatewayClient:
     async def _opened(self, origin: str) -> Egress | NotAnswered:
         if self._egress is None:
             try:
-                reveal = Secrets({NAMED: self._settings.token}).reveal
+                reveal = Secrets({NAMED: self._settings.token}, self._home).reveal
                 made = self._make(
                     hosts=frozenset(), own=origin, limits=LIMITS, reveal=reveal, secrets=frozenset({NAMED})
                 )

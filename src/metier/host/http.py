@@ -24,7 +24,7 @@ from metier.sandbox.secret import SecretRef
 
 LIMITS: Final = EgressLimits(download_bytes=750_000, total_seconds=300.0, retries=RETRIES)
 """What comes back must fit into one message, also in base64. The call's own time ends it earlier."""
-_TAKES: Final = {"method", "url", "headers", "body", "timeout_ms"}
+_TAKES: Final = {"method", "url", "headers", "body", "timeout_ms", "follow"}
 
 
 @final
@@ -56,14 +56,16 @@ class Http:
         read = _read(params)
         if isinstance(read, NotAnswered):
             return read
-        method, url, headers, secrets, body, seconds = read
+        method, url, headers, secrets, body, seconds, follow = read
         if self._egress is None:
             self._egress = await self._make(
                 hosts=self._hosts, limits=LIMITS, reveal=self._reveal, secrets=self._secrets
             ).__aenter__()
         reply: Reply = Failed(code="timed_out", message=f"It took longer than {seconds:g} seconds")
         with anyio.move_on_after(seconds):
-            reply = await self._egress.request(method, url, headers=headers, body=body, secrets=secrets)
+            reply = await self._egress.request(
+                method, url, headers=headers, body=body, secrets=secrets, follow=follow
+            )
         if isinstance(reply, Violation) and await self._given.named(reply.host, reply.address):
             return NotAnswered(name="PermissionDenied", message=reply.message, kind="denied")
         return _answer(reply)
@@ -75,25 +77,27 @@ class Http:
             await egress.__aexit__(None, None, None)
 
 
-_Read = tuple[str, str, dict[str, str], dict[str, SecretRef], bytes, float]
+_Read = tuple[str, str, dict[str, str], dict[str, SecretRef], bytes, float, bool]
 
 
 def _read(params: dict[str, Json]) -> _Read | NotAnswered:
     method, url = params.get("method", "GET"), params.get("url")
-    timeout = params.get("timeout_ms", 30_000)
+    timeout, follow = params.get("timeout_ms", 30_000), params.get("follow", True)
     if not set(params) <= _TAKES:
         return _invalid(f"it takes {', '.join(sorted(_TAKES))}")
     if not isinstance(method, str) or not isinstance(url, str):
         return _invalid("`method` and `url` are texts")
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
         return _invalid("`timeout_ms` is a number above zero")
+    if not isinstance(follow, bool):
+        return _invalid("`follow`, whether redirects are followed, is true or false")
     lines = _headers(params.get("headers"))
     body = _body(params.get("body"))
     if lines is None:
         return _invalid('a header value is a text, or {"secret": NAME, "before": TEXT}')
     if body is None:
         return _invalid('`body` is a text, or {"base64": TEXT}')
-    return method.upper(), url, *lines, body, min(timeout / 1000, LIMITS.total_seconds)
+    return method.upper(), url, *lines, body, min(timeout / 1000, LIMITS.total_seconds), follow
 
 
 def _headers(given: Json) -> tuple[dict[str, str], dict[str, SecretRef]] | None:

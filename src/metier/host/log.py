@@ -3,6 +3,8 @@
 import logging
 from typing import Final, final
 
+from anyio import to_thread
+
 from metier.host.call_log import CallLog
 from metier.model.digest import Json
 from metier.model.permission import PermissionSet
@@ -41,12 +43,13 @@ class Log:
             return _invalid("beside `level` and `message` there is only `meta`, an object")
         if len(message) > LONGEST:
             return _invalid(f"`message` has at most {LONGEST:,} characters")
+        told = await to_thread.run_sync(self._log.mask.text, message) if self._log.mask else message
         _log.log(
             LEVELS[level],
             "%s (%s): %s",
             one_line(self._skill, 80),
             self._call_id,
-            one_line(message, _SHOWN),
+            one_line(told, _SHOWN),
         )
         entry: dict[str, Json] = {"level": level, "message": message}
         return await self._log.append({**entry, "meta": meta} if meta else entry) or Answered()

@@ -47,8 +47,10 @@ class NoAnswer(msgspec.Struct, frozen=True):
 class ModelClient:
     """`async with ModelClient(settings) as model: said = await model.say(…)`."""
 
-    def __init__(self, settings: AgentSettings) -> None:
+    def __init__(self, settings: AgentSettings, home: str = "") -> None:
+        """`home` has the store of secrets, where the key is kept there."""
         self._settings = settings
+        self._home = home
         self._egress: Egress | None = None
         self._place = ""
 
@@ -98,7 +100,7 @@ class ModelClient:
                 hosts=frozenset(),
                 own=url.origin,
                 limits=_LIMITS,
-                reveal=Secrets({NAMED: key} if key else {}).reveal,
+                reveal=Secrets({NAMED: key} if key else {}, self._home).reveal,
                 secrets=frozenset({NAMED} if key else ()),
             )
         except ConfigError as problem:

@@ -24,6 +24,8 @@ class ScriptHandler(Struct, frozen=True, kw_only=True, tag_field="kind", tag="sc
     export: str = "default"
     hook: bool = False
     """Whether it is a hook: it gets an event, and what comes back is the event's context as it left it."""
+    life: bool = False
+    """Whether it is a contract that lives: it is enabled, answers operations, and is disabled. `export` says nothing then."""
 
 
 @final
@@ -32,6 +34,10 @@ class PythonHandler(Struct, frozen=True, kw_only=True, tag_field="kind", tag="py
 
     path: str
     function: str = "main"
+    life: bool = False
+    """As for a script; `function` says nothing then."""
+    module: str = ""
+    """The name that a package which lives imports itself by; empty for that of its file."""
 
 
 @final

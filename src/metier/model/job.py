@@ -10,7 +10,7 @@ from metier.model.entry import Entry
 from metier.model.guarantee import Guarantee
 from metier.model.outcome import Artifact
 from metier.model.permission import PermissionSet
-from metier.model.ports import Host
+from metier.model.ports import Host, Lives
 from metier.model.skill import Limits
 
 Ending: TypeAlias = Literal[
@@ -63,6 +63,17 @@ class ProgramGrant(Struct, frozen=True, kw_only=True):
 
 
 @final
+class LifeBounds(Struct, frozen=True, kw_only=True):
+    """What a life may take, which has no time limit of its own."""
+
+    enable_seconds: float = 30.0
+    """How long it may take to be enabled."""
+    cpu_share: float = 0.9
+    cpu_window: float = 60.0
+    """One that took more than this share of a processor for so many seconds in a row is ended."""
+
+
+@final
 class Job(Struct, frozen=True, kw_only=True):
     """One run: what to start, with which input, and the only things it may touch."""
 
@@ -99,6 +110,9 @@ class Job(Struct, frozen=True, kw_only=True):
     """Who answers what the running code asks; None: nobody."""
     alarm: Callable[["Event"], None] = lambda _event: None
     """Told of a violation as soon as it is known: a run that is cancelled reports nothing any more."""
+    life: Lives | None = None
+    """Who is told that it lives; None for a run that ends by itself. The entry says so too."""
+    life_bounds: LifeBounds = LifeBounds()
     begun: Callable[[int], None] | None = None
     """Told the number of its process, once that is known; of programs, where somebody wants to know."""
 

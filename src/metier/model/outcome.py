@@ -24,6 +24,7 @@ RefusalCode: TypeAlias = Literal[
     "budget_exceeded",
     "stopped",
     "already_begun",
+    "replaced",
     "changed_meanwhile",
     "record_unavailable",
     "setup_unusable",
@@ -32,7 +33,7 @@ RefusalCode: TypeAlias = Literal[
 ]
 """`not_runnable`: what it would need cannot be given as it was asked for (a limit that is no limit, a path that is not
 there, a program that nobody may replace). `approval_void`: it was approved, and is no longer the act that was approved, or
-was used already. `sandbox_unavailable`: no sandbox here keeps every promise that is needed."""
+was used already. `replaced`: a trigger stands in its place. `sandbox_unavailable`: no sandbox here keeps every promise that is needed."""
 FailureCode: TypeAlias = Literal[
     "not_found",
     "too_large",
@@ -78,11 +79,23 @@ REMEDIES: Final[dict[RefusalCode, str]] = {
     "already_begun": "Nothing runs twice; `metier audit show CALL` says what became of it",
 }
 """What to do about a refusal, where it is the same for every call."""
+GATE_HOOK: Final = (
+    "Change what is asked for; or the operator mends the hook, or takes its skill out of [hooks] gate in metier.toml: "
+    "`metier hooks list` shows whose word counts"
+)
+"""What to do where a gate hook refused."""
 RULES_UNUSABLE: Final = (
     "The operator corrects policy.toml or puts it back: `metier policy check` says what is wrong with it, and "
     "`metier policy forget` that there are to be no rules"
 )
 """What to do where nothing is allowed because nobody knows the rules."""
+GATE_HOOK_UNHEARD: Final = (
+    "The operator mends the hook, trusts its skill, or takes it out of [hooks] gate in metier.toml: `metier hooks list` shows whose word "
+    "counts"
+)
+"""What to do where a gate hook could not be asked."""
+UNHEARD: Final = frozenset({RULES_UNUSABLE, GATE_HOOK_UNHEARD})
+"""With these nobody said no: somebody whose word is needed could not be asked, and may be later."""
 
 
 @final

@@ -5,9 +5,10 @@ from typing import Literal, Protocol, TypeAlias, final
 
 from msgspec import Struct
 
-from metier.model.call import ApprovedCall
+from metier.model.call import ApprovedCall, ValidCall
 from metier.model.digest import Json
-from metier.model.outcome import Attempt, Completed, Failed, Outcome
+from metier.model.outcome import Attempt, Completed, Failed, Outcome, Refused
+from metier.model.verdict import Verdict
 
 OperationFunction: TypeAlias = Callable[[ApprovedCall], Awaitable[Completed | Failed]]
 """Runs in the loop; what blocks in it is for it to put into a thread."""
@@ -51,9 +52,38 @@ class Caller(Protocol):
         ...
 
 
+class Around(Protocol):
+    """Who stands around calls: hooks and triggers. They can make what the gate decides stricter, and never weaker."""
+
+    async def before(self, valid: ValidCall) -> Verdict | Refused | None:
+        """What they say about a call that every layer lets pass, before anybody is asked about it. None: nothing.
+
+        Of a verdict only an ASK or a DENY counts. A refusal ends the call as it stands. Asked each time the call is judged, so
+        once more where somebody was asked and it is taken up again (`valid.call.approval`). Never raises.
+        """
+        ...
+
+    def after(self, valid: ValidCall, outcome: Completed | Failed) -> None:
+        """Told how it ended, after that was recorded. Takes it at once and never waits or raises."""
+        ...
+
+
 class Host(Protocol):
     """What one running call may ask of us. Bound to that call: who asks is never said by who asks."""
 
     async def ask(self, method: str, params: dict[str, Json]) -> Answered | NotAnswered:
         """Answer one request. Never raises but for cancellation, which is how a run's end reaches it."""
+        ...
+
+
+Operate: TypeAlias = Callable[[dict[str, Json], float], Awaitable[Answered | NotAnswered]]
+"""Has code that lives do one thing within so many seconds. Never raises but for cancellation. `TimedOut`: it did not answer in time;
+`Gone`: it is over; `Busy`: it has as much to do as it may; any other name is that of the error it raised."""
+
+
+class Lives(Protocol):
+    """Who is told that a life began."""
+
+    def ready(self, operate: Operate) -> None:
+        """It was enabled and answers from now on. Told once, in the loop of the run; must not wait or raise."""
         ...

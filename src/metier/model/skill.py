@@ -44,6 +44,9 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     audience: Audience = "model"
     permission: str = "skills:execute"
     """The right a principal needs to call it; an operation of a module has its own."""
+    privileged: bool = False
+    """An operation of the kernel that takes more than `permission`: a skill must have declared it by name and been granted it,
+    a person needs his right only, and an agent never gets it."""
     skill: str = ""
     """The skill it belongs to, under whose name and permissions it runs; empty for a tool of Metier's own."""
     outward: str = ""

@@ -27,6 +27,8 @@ class Verdict(Struct, frozen=True):
 
     decision: Decision
     reasons: tuple[str, ...]
+    unheard: bool = False
+    """A DENY only because somebody who has a say could not be asked."""
 
     def __post_init__(self) -> None:
         if not self.reasons or not all(map(str.strip, self.reasons)):

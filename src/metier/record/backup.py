@@ -1,6 +1,7 @@
 """A copy of the state while others use it, and the way back from one.
 
-A backup is one database file of one moment, found whole before it is given its name. What comes back from one is older than
+A backup is one database file of one moment, found whole before it is given its name; beside it lie what modules keep, the sealed
+secrets, and the keys where they are wanted. What comes back from one is older than
 what was: every decision that was open is void, every standing grant is revoked, and nothing runs until a person resumes it.
 """
 
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Final, final
 import msgspec
 
 from metier.errors import StateError
+from metier.record.draft_files import copy, empty, forget, settle
+from metier.record.keys import SecretsKey
 from metier.record.verify import Verification, verify
 
 if TYPE_CHECKING:
@@ -36,67 +39,110 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
     revoked: int
     """Standing grants."""
     keys: bool = False
-    """Whether the keys that were saved with it came back too."""
+    """Whether keys that were saved with it came back too."""
+    kernel: bool = False
+    """Whether what modules kept came back."""
+    closed: int = 0
+    """Messages that waited to be sent then, and are not sent by themselves now."""
+    secrets: int = 0
+    """Sealed secrets that came back; also a skill's settings count as one."""
+    secrets_key: SecretsKey = "missing"
+    """Where what opens them is now."""
 
 
 def back_up(database: str, target: str, *, keys: "Keys | None" = None) -> Verification:
-    """Copy the state database at the path `database` to the new file `target`, with the keys beside it where they are given.
+    """Copy the state database at the path `database` to the new file `target`, and beside it what belongs to it.
 
-    What it gives says whether the copy is whole. Also one that is not is kept: it may be the evidence. Where nothing was ever
-    signed there are no keys to be copied.
+    That is what modules keep and the sealed secrets, where there are any, and the keys where they are given. What it gives says
+    whether the copy is whole. Also one that is not is kept: it may be the evidence. Where nothing was ever signed or sealed there
+    are no keys to be copied.
 
     Raises:
         StateError: when it cannot be read or written, or there is a file of that name.
     """
+    from metier.record.backup_beside import KERNEL, SECRETS
     from metier.record.litter import sweep_backups
 
     target = os.path.abspath(target)
-    beside = (target,) if keys is None else (target, target + KEYS)
+    beside = (target, target + KERNEL, target + SECRETS, *(() if keys is None else (target + KEYS,)))
     if there := next((path for path in beside if os.path.lexists(path)), None):
         raise StateError(f"there is something at {there} already", remedy="Choose another name")
     sweep_backups(os.path.dirname(target))
-    if keys is None or not keys.there:
-        return _backed_up(database, target, None)
+    if keys is None or not keys.anything:
+        return _backed_up(database, target, {})
     with keys.alone():  # a key that is changed in between would not fit the copy
-        return _backed_up(database, target, keys.saved())
+        return _backed_up(database, target, keys.everything())
 
 
-def _backed_up(database: str, target: str, saved: dict[str, str] | None) -> Verification:
-    import sqlite3
-
-    from metier.record.connection import DRIVER_ERRORS, explain, look
+def _backed_up(database: str, target: str, saved: dict[str, str]) -> Verification:
+    from metier.record.backup_beside import KERNEL, SECRETS, copy_kernel, has_kernel, saved_secrets
     from metier.record.litter import backup_draft
 
-    draft = backup_draft(target)
+    home, drafts = os.path.dirname(database), dict[str, str]()
+
+    def drafted(end: str, data: bytes = b"") -> str:
+        drafts[target + end] = draft = backup_draft(target + end)
+        empty(draft)
+        if data:
+            with open(draft, "wb") as written:
+                written.write(data)
+        return draft
+
     try:
-        _empty(draft)
-        source = look(database)
-        try:
-            copy = sqlite3.connect(draft, isolation_level=None)
-            try:
-                # A reading that stands: without it SQLite begins anew whenever somebody else has written.
-                source.execute("BEGIN")
-                source.execute("SELECT 1 FROM audit LIMIT 1").fetchone()
-                source.backup(copy, pages=_PAGES)
-                copy.execute("PRAGMA journal_mode=DELETE")  # one file, without any beside it
-            finally:
-                copy.close()
-        except DRIVER_ERRORS as error:
-            raise explain(error, database if _is_damage(error) else draft) from error
-        finally:
-            source.close()
-        found = verify(draft)
-        _settle(draft, target)
-        if saved is not None:
-            _write_keys(saved, target + KEYS)
+        if has_kernel(home):  # before the record, so that this knows of every call that is named there
+            copy_kernel(home, drafted(KERNEL))
+        if sealed := saved_secrets(home):
+            drafted(SECRETS, sealed)
+        found = _copied(database, drafted(""))
+        if saved:
+            drafted(KEYS, msgspec.json.encode(saved))
+        _settle_all(drafts)
     except OSError as error:
         raise StateError(
             f"the backup {target} cannot be written: {error.strerror}",
             remedy="Check the mode of its folder and the free space on the disk",
         ) from error
     finally:
-        _forget(draft)
+        for draft in drafts.values():
+            forget(draft)
     return found
+
+
+def _copied(database: str, draft: str) -> Verification:
+    import sqlite3
+
+    from metier.record.connection import DRIVER_ERRORS, explain, look
+
+    source = look(database)
+    try:
+        made = sqlite3.connect(draft, isolation_level=None)
+        try:
+            # A reading that stands: without it SQLite begins anew whenever somebody else has written.
+            source.execute("BEGIN")
+            source.execute("SELECT 1 FROM audit LIMIT 1").fetchone()
+            source.backup(made, pages=_PAGES)
+            made.execute("PRAGMA journal_mode=DELETE")  # one file, without any beside it
+        finally:
+            made.close()
+    except DRIVER_ERRORS as error:
+        raise explain(error, database if _is_damage(error) else draft) from error
+    finally:
+        source.close()
+    return verify(draft)
+
+
+def _settle_all(drafts: dict[str, str]) -> None:
+    """Give each its name, or none."""
+    settled: list[str] = []
+    try:
+        for target, draft in drafts.items():
+            settle(draft, target)
+            settled.append(target)
+    except BaseException:
+        for target in settled:
+            with suppress(OSError):
+                os.unlink(target)
+        raise
 
 
 def _is_damage(error: Exception) -> bool:
@@ -107,13 +153,14 @@ def _is_damage(error: Exception) -> bool:
 def restore(source: str, database: str, *, by: str, keys: "Keys") -> Restored:
     """Put the backup at `source` in place as the state database at the path `database`, where there is none.
 
-    Keys that were saved with it come back too, where there are none.
+    What was saved with it comes back too, each where there is none: keys, what modules kept, sealed secrets.
 
     Raises:
         StateError: when there is a state already, the backup is not whole, or it cannot be written.
     """
+    from metier.record.backup_beside import Beside
     from metier.record.database import Database, leave_sign
-    from metier.record.keys import vouched_by
+    from metier.record.keys import SECRETS_KEY, vouched_by
     from metier.record.private import make_private_folder
 
     source, database = os.path.abspath(source), os.path.abspath(database)
@@ -129,14 +176,15 @@ def restore(source: str, database: str, *, by: str, keys: "Keys") -> Restored:
         )
     if os.path.lexists(source) and not os.path.isfile(source):
         raise StateError(f"{source} is not a file", remedy="Give a file that `metier backup` made")
-    saved = {} if keys.whole else _read_keys(source + KEYS)
-    if saved and not keys.fit(saved):
-        saved = {}
+    beside = Beside(source, os.path.dirname(database), keys)
+    in_file = _read_keys(source + KEYS) if not keys.whole or beside.needs_key else {}
+    beside.take_key(in_file.pop(SECRETS_KEY, ""))
+    saved = in_file if in_file and not keys.whole and keys.fit(in_file) else {}
     vouched = vouched_by(saved, source + KEYS) if saved else keys.known()
     make_private_folder(os.path.dirname(database))
     draft = f"{database}.{os.urandom(8).hex()}.draft"
     try:
-        _copy(source, draft)
+        copy(source, draft)
         found = verify(draft, trusted=vouched or None)
         if not found.ok:
             raise StateError(
@@ -149,9 +197,11 @@ def restore(source: str, database: str, *, by: str, keys: "Keys") -> Restored:
             if not opened.flush():
                 raise StateError(f"{draft} is in use", remedy="Find out by whom, then restore again")
         _require_still_whole(draft, source)
+        beside.prepare()
         if saved:  # before the state is there: who is cut off in between can do all of it again
             keys.bring_back(saved)
-        _settle(draft, database)
+        beside.bring_back()
+        settle(draft, database)
         leave_sign(database)
     except OSError as error:
         raise StateError(
@@ -159,8 +209,23 @@ def restore(source: str, database: str, *, by: str, keys: "Keys") -> Restored:
             remedy="Check that it is there, and the mode and the free space of the state folder",
         ) from error
     finally:
-        _forget(draft)
-    return restored
+        forget(draft)
+        beside.forget()
+    return msgspec.structs.replace(
+        restored,
+        keys=bool(saved) or beside.has_key,
+        kernel=beside.kernel,
+        closed=beside.closed,
+        secrets=len(beside.secrets),
+        secrets_key=_where_key_lies(keys),
+    )
+
+
+def _where_key_lies(keys: "Keys") -> SecretsKey:
+    try:
+        return keys.secrets_key_lies
+    except StateError:  # all is back by now; a key that is not used is as good as none
+        return "missing"
 
 
 def _require_still_whole(draft: str, source: str) -> None:
@@ -193,64 +258,6 @@ def _begin_again(connection: "sqlite3.Connection", found: Verification, by: str,
     )
     connection.execute("INSERT OR REPLACE INTO setting VALUES ('stopped', ?, ?, ?)", (WHY, at, by))
     return Restored(records=found.records, head=found.head, voided=voided, revoked=revoked, keys=keys)
-
-
-def _empty(path: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
-    try:
-        if os.name == "posix":
-            os.fchmod(descriptor, 0o600)
-    finally:
-        os.close(descriptor)
-
-
-def _copy(source: str, target: str) -> None:
-    import shutil
-
-    _empty(target)
-    with open(source, "rb") as read, open(target, "r+b") as written:
-        shutil.copyfileobj(read, written, 1 << 20)
-        written.flush()
-        os.fsync(written.fileno())
-
-
-def _settle(draft: str, target: str) -> None:
-    """Give the finished file its name, unless somebody took that meanwhile; safe from a power cut."""
-    descriptor = os.open(draft, os.O_RDWR)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    try:
-        os.link(draft, target)
-    except FileExistsError:
-        raise StateError(f"there is something at {target} now", remedy="Choose another name") from None
-    if os.name != "posix":
-        return
-    folder = os.open(os.path.dirname(target), os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def _forget(draft: str) -> None:
-    for path in (draft, f"{draft}-wal", f"{draft}-shm", f"{draft}-journal"):
-        with suppress(OSError):
-            os.unlink(path)
-
-
-def _write_keys(saved: dict[str, str], target: str) -> None:
-    from metier.record.litter import backup_draft
-
-    draft = backup_draft(target)
-    try:
-        _empty(draft)
-        with open(draft, "wb") as written:
-            written.write(msgspec.json.encode(saved))
-        _settle(draft, target)
-    finally:
-        _forget(draft)
 
 
 def _read_keys(path: str) -> dict[str, str]:

@@ -44,6 +44,13 @@ def recorded(payloads: Mapping[str, str], keys: Stored, kept: Stored) -> dict[st
     }
 
 
+def key_of(name: str, payloads: Mapping[str, str], keys: Stored) -> bytes:
+    """The key of one payload of a record; empty where there is none."""
+    if name not in payloads or type(keys) is not bytes or len(keys) != KEY_BYTES * len(payloads):
+        return b""
+    return _keys(payloads, keys)[name]
+
+
 def _keys(payloads: Mapping[str, str], keys: bytes) -> dict[str, bytes]:
     """The key of each payload. They lie in the order of the names."""
     return {

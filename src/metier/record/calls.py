@@ -37,7 +37,12 @@ class UnderWay(msgspec.Struct, frozen=True, kw_only=True):
 
 def this_process() -> str:
     """This process as the record knows it: a number alone is given to others after a while."""
-    return f"{os.getpid()} {_started(os.getpid())} {moment().boot}"
+    return process_as_recorded(os.getpid())
+
+
+def process_as_recorded(pid: int) -> str:
+    """The process of this number as the record would know it. One that is gone is like no recorded one."""
+    return f"{pid} {_started(pid)} {moment().boot}"
 
 
 def calls_under_way(database: "Database") -> list[UnderWay]:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final, final
 from msgspec import Struct
 
 from metier.errors import RecordError
-from metier.record.glance import erases
+from metier.record.glance import erases, rows_since
+from metier.record.inside import records_of, with_inner
 from metier.record.litter import clear_restores
 from metier.record.question_key import forget_all, forget_old
 from metier.record.schema import KNOWS_SETTING
@@ -98,30 +99,49 @@ def require_records(database: "Database", seqs: Iterable[int]) -> None:
 
 
 def erase_call(database: "Database", call_id: str, *, by: str) -> int:
-    """Erase everything that was kept of one call: the payloads of its records, and what approvals of it still hold.
+    """Erase everything that was kept of one call and of those made inside of it: the payloads of their records, and what
+    approvals of them still hold.
 
     Raises:
-        RecordError: when there is no such call, it still waits for a decision or for its turn, or as `erase`.
+        RecordError: when there is no such call, one of them still waits for a decision or for its turn, or as `erase`.
         StateError: as `erase`.
     """
     from metier.record.payload import bounded_text
-    from metier.record.search import of_call
 
     call_id = bounded_text(call_id)  # as it is stored
     with database.reading() as connection:
-        records = list(of_call(connection, call_id))
-        seqs = [record.seq for record in records if record.payloads]
-        _require_over(connection, call_id)
-    if not records:
+        calls = with_inner(connection, frozenset({call_id}))
+        found, seqs = records_of(connection, calls)
+        _require_none(_waiting(connection, calls), call_id)
+    if call_id not in found:
         raise RecordError(
             "there is no record of such a call; nothing was erased",
             remedy="`metier audit tail` shows their names",
         )
     with database.transaction(quiet=True) as connection:
-        _require_over(connection, call_id)
-        _blank_approvals(connection, call_id)
+        _require_none(_waiting(connection, calls), call_id)
+        _blank_approvals(connection, calls)
         forget_all(connection)
     return erase(database, seqs, by=by)
+
+
+def erase_calls(database: "Database", calls: frozenset[str], *, by: str) -> frozenset[str]:
+    """The same for several, for who erases what they were about: one that still waits does not keep the others. Gives all whose
+    payloads are gone, with those made inside of them.
+
+    Raises:
+        RecordError: when some still wait and are left, or as `erase`.
+        StateError: as `erase`.
+    """
+    with database.reading() as connection:
+        everyone = with_inner(connection, calls)
+        waiting = _waiting(connection, everyone)
+        found, seqs = records_of(connection, everyone - waiting.keys())
+    with database.transaction(quiet=True) as connection:
+        _blank_approvals(connection, everyone - waiting.keys() - _waiting(connection, everyone).keys())
+    erase(database, seqs, by=by)
+    _require_none(waiting)
+    return found
 
 
 def calls_of(database: "Database", seqs: Iterable[int]) -> frozenset[str]:
@@ -196,26 +216,33 @@ def _is_erased(connection: "sqlite3.Connection", seq: int) -> bool:
     return row is not None and erases(row[0], seq)
 
 
-def _require_over(connection: "sqlite3.Connection", call_id: str) -> None:
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    waiting = (
-        version >= KNOWS_SETTING
-        and connection.execute(
-            "SELECT id FROM approval WHERE call_id = ? AND state IN ('pending', 'approved')", (call_id,)
-        ).fetchone()
+def _waiting(connection: "sqlite3.Connection", calls: frozenset[str]) -> dict[str, str]:
+    """Those that may still run, and the approval of each."""
+    rows = rows_since(
+        KNOWS_SETTING,
+        connection,
+        "SELECT call_id, id FROM approval WHERE state IN ('pending', 'approved')",
     )
-    if waiting:
-        raise RecordError(
-            "the call has not run yet, and what is erased now could not be shown or run any more",
-            remedy=f"First deny it or take the decision back: metier approvals deny {waiting[0]}",
-        )
+    return {call: approval for call, approval in rows if call in calls}
 
 
-def _blank_approvals(connection: "sqlite3.Connection", call_id: str) -> None:
+def _require_none(waiting: dict[str, str], call_id: str = "") -> None:
+    if not waiting:
+        return
+    which = call_id if call_id in waiting else min(waiting)
+    what = "the call has" if which == call_id else f"a call that came of it ({which}) has"
+    raise RecordError(
+        f"{what} not run yet, and what is erased now could not be shown or run any more",
+        remedy=f"First deny it or take the decision back: metier approvals deny {waiting[which]}",
+    )
+
+
+def _blank_approvals(connection: "sqlite3.Connection", calls: frozenset[str]) -> None:
     """As long as before, so that every byte is overwritten where it lies."""
-    connection.execute(
+    asked = {call for (call,) in connection.execute("SELECT DISTINCT call_id FROM approval")} & calls
+    connection.executemany(
         """UPDATE approval SET key = zeroblob(length(key)), call = zeroblob(length(call)),
                shown = zeroblob(length(shown))
            WHERE call_id = ?""",
-        (call_id,),
+        [(call,) for call in asked],
     )

@@ -32,6 +32,8 @@ Event: TypeAlias = Literal[
     "head_signed",
     "key_rotated",
     "state_restored",
+    "host_started",
+    "host_ended",
 ]
 Ending: TypeAlias = Literal["skill_executed", "skill_execution_error"]
 """The two ways an intent can end."""
@@ -81,5 +83,7 @@ EVENTS: Final = MappingProxyType[Event, Kind](
         "head_signed": Kind("info", "system"),
         "key_rotated": Kind("warning", "system"),
         "state_restored": Kind("warning", "system"),
+        "host_started": Kind("info", "system"),  # from here on things run by themselves
+        "host_ended": Kind("info", "system"),
     }
 )

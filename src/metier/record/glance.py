@@ -17,6 +17,7 @@ class Glance(msgspec.Struct, gc=False):
     at: str = ""
     principal: str = ""
     call_id: str = ""
+    parent: str = ""
     attempt: int = 1
     tool: str = ""
     skill: str = ""

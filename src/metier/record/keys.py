@@ -7,7 +7,7 @@ is to check checkpoints. A key that others could have read or changed, or that h
 import os
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
 
 import msgspec
 
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 SIGNING: Final = "signing.key"
 PUBLIC: Final = "public.keys"
+SECRETS_KEY: Final = "secrets.age"
+"""What opens the sealed secrets. It is made and read where they are."""
+IN_KEYRING: Final = "keyring://"
+"""How a line of that file begins which only says where the key lies."""
+SecretsKey: TypeAlias = Literal["here", "keyring", "missing"]
 _NEXT: Final = ".next"
 """How the name of a key ends that is to take the place of another."""
 _DRAFT: Final = ".draft"
@@ -93,6 +98,28 @@ class Keys:
         return any(self._has(name) for name in (SIGNING, PUBLIC))
 
     @property
+    def anything(self) -> bool:
+        """Whether there is anything here that a backup should have."""
+        return self.there or self.opens_secrets
+
+    @property
+    def opens_secrets(self) -> bool:
+        """Whether the key of the sealed secrets is here."""
+        return self._has(SECRETS_KEY)
+
+    @property
+    def secrets_key_lies(self) -> SecretsKey:
+        """Where that key is.
+
+        Raises:
+            StateError: when the file that says so cannot be read.
+        """
+        if not self.opens_secrets:
+            return "missing"
+        lines = self._read(SECRETS_KEY).splitlines()
+        return "keyring" if any(line.startswith(IN_KEYRING) for line in lines) else "here"
+
+    @property
     def whole(self) -> bool:
         """Whether both files are here."""
         return self._has(SIGNING) and self._has(PUBLIC)
@@ -155,6 +182,23 @@ class Keys:
         """
         return {name: self._read(name) for name in (SIGNING, PUBLIC)}
 
+    def everything(self) -> dict[str, str]:
+        """The same with the key of the sealed secrets; each as far as it is here.
+
+        Raises:
+            StateError: when one cannot be read.
+        """
+        found = self.saved() if self.there else {}
+        return {**found, SECRETS_KEY: self._read(SECRETS_KEY)} if self.opens_secrets else found
+
+    def secrets_key(self) -> str:
+        """The key of the sealed secrets.
+
+        Raises:
+            StateError: when there is none, or it cannot be read.
+        """
+        return self._read(SECRETS_KEY)
+
     def bring_back(self, saved: dict[str, str]) -> None:
         """Write what `saved` gave, where there are no keys yet.
 
@@ -162,7 +206,7 @@ class Keys:
             StateError: when it cannot be written.
         """
         with self.alone():
-            for name in (SIGNING, PUBLIC):
+            for name in (SIGNING, PUBLIC, SECRETS_KEY):
                 if name in saved:
                     self._replace(name, saved[name].encode(), new=True)
 

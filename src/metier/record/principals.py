@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from metier.record.database import Database
 
-BUILT_IN_AGENTS: Final = frozenset({"agent:cli", "agent:library"})
-"""The command line and the library, which act on the owner's behalf."""
+BUILT_IN_AGENTS: Final = frozenset({"agent:cli", "agent:library", "agent:host"})
+"""The command line, the library and the host, which act on the owner's behalf."""
 _WRITE: Final = "INSERT OR REPLACE INTO principal VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _Row: TypeAlias = tuple[str, str, str, bytes, str, str, str, str]
 

@@ -19,6 +19,7 @@ from metier.record.audit import AuditLog, Condition, Intent
 from metier.record.calls import this_process
 from metier.record.chain import NOT_RUN, Act, Ran
 from metier.record.refused_room import REFUSED_BYTES, RefusedRoom
+from metier.record.secret_arguments import kept_arguments
 from metier.record.writer import Work, Writer
 
 if TYPE_CHECKING:
@@ -61,7 +62,9 @@ class Recorder:
     ) -> Refused:
         """Record that nothing ran. When even that cannot be recorded the answer is still no, and says so."""
         payloads: dict[str, Json] = {
-            "arguments": _storable(call.arguments) if valid is None else _judged(valid)
+            "arguments": _storable(kept_arguments(call.tool, call.arguments))
+            if valid is None
+            else _judged(valid)
         }
         known = self._tools(call.tool)
         if not known:
@@ -250,7 +253,7 @@ def _small(value: Json, room: int) -> int:
 
 
 def _about(valid: ValidCall) -> dict[str, Json]:
-    payloads: dict[str, Json] = {"arguments": valid.arguments}
+    payloads: dict[str, Json] = {"arguments": kept_arguments(valid.tool.name, valid.arguments)}
     if valid.permissions != _NO_PERMISSIONS:
         payloads["permissions"] = _plain(valid.permissions.plain())
     if valid.call.cwd is not None:
@@ -315,7 +318,8 @@ def _act(
 
 def _judged(valid: ValidCall) -> Json:
     """What the layers were asked about, and the caller's word where he gave it."""
-    return {**valid.arguments, FLAG: True} if valid.confirmed else valid.arguments
+    kept = kept_arguments(valid.tool.name, valid.arguments)
+    return {**kept, FLAG: True} if valid.confirmed and isinstance(kept, dict) else kept
 
 
 def _storable(arguments: Json) -> Json:

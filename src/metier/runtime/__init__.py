@@ -7,9 +7,9 @@ calls of an agent (here) and of the owner (`own`).
 import logging
 import os
 import secrets
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 import anyio
 from anyio import CapacityLimiter, to_thread
@@ -26,16 +26,16 @@ from metier.disclosure import toolcalls
 from metier.disclosure.prompt import Body, Wanted, prompt
 from metier.disclosure.schemas import Shape, shaped
 from metier.errors import MetierError
-from metier.gate.agent_bytes import names_agent
-from metier.gate.situation import NO_SKILL, Situation, look
+from metier.hooks import Bootstrap, Hooks
 from metier.host.running import Running
+from metier.kernel.lives import with_lives
 from metier.model import strictjson
-from metier.model.call import ApprovedCall, Call, Principal, ValidCall
+from metier.model.call import Call, Principal
 from metier.model.digest import Json
+from metier.model.hook import BootstrapFile
 from metier.model.outcome import Failed, Outcome, Pending, Refused
 from metier.model.skill import Answer, Skill, Tool
 from metier.pipeline import House, run
-from metier.prepare import Workshop
 from metier.record.approvals import stored_call
 from metier.record.deciding import expire_due
 from metier.record.recorder import Recorder
@@ -43,14 +43,22 @@ from metier.record.turn import Busy
 from metier.record.writer import Writer
 from metier.runtime.asked import MOST_CALLS, name_of, not_asked
 from metier.runtime.guard import guard
+from metier.runtime.housing import Housing
 from metier.runtime.inner import Inner
+from metier.runtime.kernel_here import KernelHere, Needs
 from metier.runtime.modules import Modules
 from metier.runtime.readable import readable
 from metier.runtime.sandboxes import Sandboxes
-from metier.runtime.state import OWN_TOOLS, Operations, Seen, State
+from metier.runtime.state import OWN_TOOLS, Seen, State
 from metier.runtime.waiting import decided, not_taken_up
 from metier.telemetry import Telemetry
 
+if TYPE_CHECKING:
+    from metier.runtime.hosting import Hosting
+    from metier.runtime.kernel_here import MakeDoor
+
+_DRAIN_SECONDS: Final = 30.0
+"""How long a program that ends waits for what its calls set off."""
 _log: Final = logging.getLogger("metier.runtime")
 
 
@@ -73,6 +81,34 @@ class Runtime:
         self._limiter = CapacityLimiter(2)
         """Threads for looking at the state, which nobody else can use up."""
         self._telemetry = Telemetry.of(seen.settings)
+        self._hooks = Hooks(self._house, state.bundles, _owner(), tasks)
+        self._kernel = KernelHere(
+            Needs(
+                run=self._run,
+                house=self._house,
+                settings=lambda: self._seen.settings,
+                catalog=lambda: self._seen.catalog,
+                refresh=self._refresh,
+                reload=self.reload,
+                take_up=lambda approval: self._resume(approval, of=None),
+                inner=self._inner,
+                running=self._running,
+                sandboxes=self._sandboxes,
+                database=state.database,
+                tasks=tasks,
+                hooks=self._hooks,
+            )
+        )
+        self._housing = Housing(
+            state=state,
+            recorder=self._recorder,
+            sandboxes=self._sandboxes,
+            inner=self._inner,
+            running=self._running,
+            modules=self._modules,
+            kernel=self._kernel,
+            hooks=self._hooks,
+        )
 
     @classmethod
     @asynccontextmanager
@@ -84,6 +120,7 @@ class Runtime:
         home: str | None = None,
         project: str | None = None,
         watch: bool = True,
+        host: bool = False,
     ) -> "AsyncGenerator[Runtime]":
         """Open the catalog and the record.
 
@@ -93,6 +130,8 @@ class Runtime:
             home: state folder instead of `~/.metier`.
             project: folder whose own skills count; the working directory by default.
             watch: see changed, new and removed skills while open.
+            host: be the one process of this state that runs skills that live, channels, triggers and schedules, unless another
+                is that already (`is_host` tells).
 
         Raises:
             MetierError: when configuration or state cannot be used.
@@ -103,7 +142,14 @@ class Runtime:
             return load(config=config, home=home, project=project, roots=tuple(roots))
 
         async with _opened(settings, "agent:library", watch=watch) as runtime:
+            if host:
+                await runtime._kernel.host((), _log.info)
             yield runtime
+
+    @property
+    def is_host(self) -> bool:
+        """Whether this is the process that runs skills that live, channels, triggers and schedules."""
+        return self._kernel.hosting is not None
 
     @property
     def skills(self) -> list[Skill]:
@@ -148,7 +194,29 @@ class Runtime:
             return await to_thread.run_sync(not_taken_up, self._state.database, approval_id, of)
         return await self._run(stored)
 
-    def prompt(self, message: str | None = None, *, system: str = "", full: bool = False) -> str:
+    async def bootstrap(self, files: Sequence[BootstrapFile] = (), *, session: str = "main") -> Bootstrap:
+        """An agent starts: the hooks of trusted skills are asked what they would add to its files. `prompt` shows it.
+
+        Args:
+            files: what the agent is started with. No hook changes any of it.
+            session: whose start it is, as hooks are told it.
+
+        Raises:
+            MetierError: when configuration or state cannot be used.
+        """
+        if self._closed:
+            return Bootstrap(given=tuple(files), problems=("this runtime is closed, so no hook was asked",))
+        await self._refresh()
+        return await self._hooks.bootstrap(files, session)
+
+    def prompt(
+        self,
+        message: str | None = None,
+        *,
+        system: str = "",
+        full: bool = False,
+        bootstrap: Bootstrap | None = None,
+    ) -> str:
         """The text that tells a model which skills there are.
 
         Args:
@@ -156,7 +224,10 @@ class Runtime:
             system: your own system prompt, put first.
             full: the instructions themselves instead of a list to read from. This reads the disk: in an event loop,
                 call it in a thread.
+            bootstrap: what `bootstrap()` gave when the agent started; what skills added stands after `system`.
         """
+        if bootstrap is not None and (added := bootstrap.text(self._seen.catalog.by_name)):
+            system = f"{system}\n\n{added}" if system else added
         wanted = Wanted(message=message, full=full, system=system)
         return prompt(self._seen.catalog, self._seen.settings, wanted, body=self._body).text
 
@@ -171,7 +242,7 @@ class Runtime:
         return [*own, *(tool for skill in skills for tool in skill.tools)]
 
     def _known(self, name: str) -> bool:
-        return name in self._seen.tools
+        return name in self._kernel.tools(self._seen.tools)
 
     def tools(self, shape: Shape) -> list[dict[str, Json]]:
         """The tools a model can call, in a provider's shape."""
@@ -212,7 +283,9 @@ class Runtime:
         Raises:
             MetierError: when configuration or state cannot be used; what was loaded before stays.
         """
+        before = self._seen.catalog
         seen = self._seen = await to_thread.run_sync(self._state.look, limiter=self._limiter)
+        self._kernel.changed(before, seen.catalog)
         off = {name for name, listed in seen.catalog.by_name.items() if listed.shown == "disabled"}
         for name in off | seen.trusts.disabled.keys() | seen.trusts.revoked:
             self._running.stop(name)
@@ -220,7 +293,9 @@ class Runtime:
 
     async def _read_code(self) -> None:
         """Skills that exist only as code are read by running them, those that may be."""
-        if not any(each.probe for each in self._seen.catalog.by_name.values()):
+        if not any(
+            each.probe and each.shown == "unavailable" for each in self._seen.catalog.by_name.values()
+        ):
             return
         from metier.runtime.probing import probe, waiting  # most installations have none
 
@@ -271,6 +346,7 @@ class Runtime:
     async def _judge(self, call: Call, refused: Refused | None) -> Outcome:
         try:
             await self._refresh()
+            await self._kernel.ready(call.tool, self._seen.tools)
         except MetierError as error:
             refused = Refused(
                 call_id=call.id, code="setup_unusable", reasons=(error.message,), remedy=error.remedy
@@ -278,7 +354,9 @@ class Runtime:
         if refused is not None:
             return await self._recorder.refused(call, refused)
         with self._inner.under(call):
-            return await self._telemetry.observed(run)(call, self._house())
+            outcome = await self._telemetry.observed(run)(call, self._house())
+        self._kernel.happened(call, outcome)
+        return outcome
 
     async def _refresh(self) -> None:
         """What other processes and the operator changed counts from the next call on."""
@@ -296,7 +374,13 @@ class Runtime:
 
     async def _follow(self) -> None:
         async def stale() -> bool:
-            return await to_thread.run_sync(self._state.up_to_date, self._seen, limiter=self._limiter) is None
+            try:
+                return (
+                    await to_thread.run_sync(self._state.up_to_date, self._seen, limiter=self._limiter)
+                    is None
+                )
+            except MetierError:  # whoever calls something is told; looking at skills must not end the program
+                return False
 
         async for _ in changes(lambda: self._seen.catalog.folders(), stale):
             try:
@@ -314,60 +398,14 @@ class Runtime:
         )
 
     def _house(self) -> House:
-        # What is judged, approved and run is given one and the same surroundings.
-        state, seen, environ = self._state, self._seen, dict(os.environ)
-        catalog = seen.catalog
-
-        async def look_now(valid: ValidCall) -> Situation:
-            found = NO_SKILL
-            if valid.skill is not None:
-                found = await to_thread.run_sync(
-                    lambda: look(valid, catalog=catalog, trust=state.trust, bundles=state.bundles)
-                )
-            try:
-                if valid.call.approval is None and not names_agent(valid):
-                    return state.look_at(valid, seen, found, environ, wait=False)
-            except Busy:
-                pass
-            return await to_thread.run_sync(lambda: state.look_at(valid, seen, found, environ, wait=True))
-
-        return House(
-            tools=seen.tools,
-            catalog=catalog,
-            look=look_now,
-            operations=Operations(state, catalog, self._modules.operations(seen)),
-            recorder=self._recorder,
-            workshop=self._workshop(catalog, environ),
-        )
-
-    def _workshop(self, catalog: Catalog, environ: Mapping[str, str]) -> Workshop:
-        state, settings = self._state, self._seen.settings
-
-        def bind_first_use(approved: ApprovedCall) -> bool:
-            skill, found = approved.authorized.valid.skill, approved.authorized.bytes
-            listed = catalog.get(skill.name) if skill else None
-            by = approved.authorized.valid.call.principal.id
-            return listed is not None and found is not None and state.bind(listed, found, by=by)
-
-        return Workshop(
-            sandboxes=self._sandboxes,
-            snapshot=state.bundles.open,
-            bind=bind_first_use,
-            disable=state.disable,
-            host=lambda job: self._sandboxes.host(job, settings, self._inner),
-            ground=self._seen.ground,
-            packages=settings.python.packages,
-            operator=settings.operator,
-            environ=environ,
-            running=self._running,
-        )
+        return self._housing.house(self._seen)
 
 
 @asynccontextmanager
 async def _opened(
     settings: Callable[[], Settings], principal: str, *, watch: bool
 ) -> AsyncGenerator[Runtime]:
-    state = await to_thread.run_sync(State, settings)
+    state = await to_thread.run_sync(State, lambda: with_lives(settings()))
     runtime: Runtime | None = None
     try:
         seen = await to_thread.run_sync(state.look)
@@ -381,8 +419,10 @@ async def _opened(
                 tasks.start_soon(runtime._follow)  # pyright: ignore[reportPrivateUsage]
             try:
                 yield runtime
+                await runtime._kernel.drain(_DRAIN_SECONDS)  # pyright: ignore[reportPrivateUsage]
             finally:
                 runtime._closed = True  # pyright: ignore[reportPrivateUsage]
+            await runtime._hooks.close()  # pyright: ignore[reportPrivateUsage]
             tasks.cancel_scope.cancel()
     except BaseExceptionGroup as group:
         if len(group.exceptions) == 1:
@@ -393,8 +433,13 @@ async def _opened(
             with anyio.CancelScope(shield=True):
                 await runtime._sandboxes.aclose()  # pyright: ignore[reportPrivateUsage]
                 runtime._modules.close()  # pyright: ignore[reportPrivateUsage]
+                await runtime._kernel.aclose()  # pyright: ignore[reportPrivateUsage]
                 await runtime._running.settle(state.disable)  # pyright: ignore[reportPrivateUsage]
         state.database.close()
+
+
+def _owner() -> Principal:
+    return Principal(id=owner(), kind="human", roles=frozenset({"owner"}))
 
 
 def _agent(id: str) -> Principal:
@@ -407,6 +452,16 @@ def _sweep(state: State) -> None:
         expire_due(state.database)
     except MetierError as error:
         _log.warning("what nobody decided in time could not be written down: %s", error)
+
+
+@asynccontextmanager
+async def hosting_here(
+    settings: Callable[[], Settings], doors: "Sequence[MakeDoor]", say: Callable[[str], None]
+) -> "AsyncGenerator[Hosting | None]":
+    """What `metier host` does; None where another process is the host. `settings` reads them: they change while a host runs."""
+    async with _opened(settings, "agent:host", watch=True) as runtime:
+        await runtime._kernel.host(doors, say)  # pyright: ignore[reportPrivateUsage]
+        yield runtime._kernel.hosting  # pyright: ignore[reportPrivateUsage]
 
 
 def at_terminal(settings: Settings) -> AbstractAsyncContextManager[Runtime]:

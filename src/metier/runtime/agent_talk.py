@@ -33,9 +33,9 @@ def tools_of(agent: Instructed, skills: Sequence[Skill]) -> list[Tool] | str:
 
 
 async def talk(
-    agent: Instructed, model: str, tools: list[Tool], settings: AgentSettings, make: Make
+    agent: Instructed, model: str, tools: list[Tool], settings: AgentSettings, make: Make, home: str
 ) -> str | NoAnswer:
-    """The model's last word."""
+    """The model's last word. `home` is the state folder, where its key may be kept."""
     internal, known = Names.of(tools).internal, {tool.name: tool for tool in tools}
     offered = cast("list[Json]", shaped(tools, "openai"))
     messages: list[Json] = [
@@ -43,7 +43,7 @@ async def talk(
         {"role": "user", "content": _BEGIN},
     ]
     made = 0
-    async with ModelClient(settings) as client:
+    async with ModelClient(settings, home) as client:
         for _ in range(MOST_TURNS):
             said = await client.say(model, messages, offered)
             if isinstance(said, NoAnswer):

@@ -230,7 +230,7 @@ class Agents:
         told(os.getpid())
         said: str | NoAnswer = NoAnswer(f"it took longer than {LIMITS.timeout:g} s and was ended")
         with anyio.move_on_after(LIMITS.timeout):
-            said = await talk(text, model, tools, settings, make)
+            said = await talk(text, model, tools, settings, make, seen.settings.home)
         if isinstance(said, NoAnswer):
             message = f"the agent {agent.name!r} did not come to its end: {said.message}"
             return Failed(call_id=call.id, code="reported", message=message)

@@ -1,12 +1,13 @@
-"""A call that the owner himself makes of a skill's tool, as `metier skills test` does: through every stage and onto the record."""
+"""A call that the owner himself makes, as `metier skills test` and `metier settings` do: through every stage and onto the record."""
 
 import secrets
 
 from metier.catalog.here import owner
+from metier.config.settings import Settings
 from metier.model.call import Call, Principal
 from metier.model.digest import Json
 from metier.model.outcome import Outcome
-from metier.runtime import Runtime
+from metier.runtime import Runtime, at_terminal
 
 
 async def call_as_owner(runtime: Runtime, tool: str, arguments: Json) -> Outcome:
@@ -19,3 +20,13 @@ async def call_as_owner(runtime: Runtime, tool: str, arguments: Json) -> Outcome
         fleeting=True,
     )
     return await runtime._run(call)  # pyright: ignore[reportPrivateUsage]
+
+
+async def operate(settings: Settings, tool: str, arguments: dict[str, Json]) -> Outcome:
+    """The owner at the terminal has an operation of a module done.
+
+    Raises:
+        MetierError: when configuration or state cannot be used.
+    """
+    async with at_terminal(settings) as runtime:
+        return await call_as_owner(runtime, tool, arguments)

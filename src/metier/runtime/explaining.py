@@ -5,21 +5,27 @@ import secrets
 from collections.abc import Mapping
 from typing import Final, get_args
 
+import anyio
 from msgspec.structs import replace
 
 from metier.catalog.here import owner
 from metier.config.settings import Settings
 from metier.gate.explain import Explained, explain
 from metier.gate.principals import rebuilt
-from metier.gate.situation import look
+from metier.gate.situation import hearing, look
 from metier.gate.validate import validate
-from metier.model.call import Call, Principal
+from metier.hooks import is_told
+from metier.model.call import Call, Principal, ValidCall
 from metier.model.digest import Json
 from metier.model.entry import InlineCode
 from metier.model.outcome import Refused
 from metier.model.role import Kind, Registered
+from metier.model.skill import Tool
+from metier.model.text import one_line
 from metier.model.trust_level import level_of
+from metier.model.verdict import Verdict
 from metier.record.steering import steering
+from metier.runtime import at_terminal
 from metier.runtime.own import OPERATOR_RUN, OwnRun, own_tool
 from metier.runtime.state import State
 
@@ -55,6 +61,8 @@ def explained(
             cwd=os.getcwd() if runs else None,
         )
         tools = {**seen.tools, _OWN_RUN.name: _OWN_RUN}
+        if call.tool not in tools and "." in call.tool:
+            tools |= anyio.run(_operations, settings, call.tool)
         valid = validate(call, tools=tools, catalog=seen.catalog, ground=seen.ground)
         if isinstance(valid, Refused):
             return valid
@@ -62,9 +70,38 @@ def explained(
         situation = state.look_at(valid, seen, found, dict(os.environ), wait=True)
         if level is not None:
             situation = replace(situation, level=level_of(level))
+        if seen.settings.hooks.gate and is_told(valid):
+            names = ", ".join(seen.settings.hooks.gate)
+            said = f"asked when it is called: the gate hooks of {one_line(names, 200)}"
+            situation = hearing(situation, Verdict.abstain(said))
+        if said := _in_its_place(seen.settings.home, valid):
+            situation = hearing(situation, Verdict.deny(said))
         return explain(valid, situation)
     finally:
         state.database.close()
+
+
+def _in_its_place(home: str, valid: ValidCall) -> str:
+    """What a trigger would have run instead; empty where none would."""
+    if not os.path.exists(os.path.join(home, "kernel.db")):
+        return ""
+    from metier.kernel.store import Store
+    from metier.kernel.trigger_rounds import in_place_of
+    from metier.kernel.trigger_store import all_triggers
+
+    store = Store(home)
+    try:
+        return in_place_of(all_triggers(store), valid, owner())
+    finally:
+        store.close()
+
+
+async def _operations(settings: Settings, tool: str) -> Mapping[str, Tool]:
+    """What modules offer, ours and those of skills that live."""
+    async with at_terminal(settings) as runtime:
+        kernel = runtime._kernel  # pyright: ignore[reportPrivateUsage]
+        await kernel.ready(tool, {})
+        return kernel.tools({})
 
 
 def _asking(id: str, principals: Mapping[str, Registered]) -> Principal | str:

@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from metier.gate.principals import BRAIN
-from metier.model.call import Call, Principal
+from metier.model.call import Call, Principal, Surroundings
 from metier.model.digest import Json
 from metier.model.outcome import Failed, Outcome, Refused
 
@@ -51,6 +51,11 @@ class Inner:
             yield
         finally:
             self._under_way.pop(call.id, None)
+
+    def depth_in(self, parent: str) -> int:
+        """How deep a call lies that is made inside of `parent`; just below the top where that is over already."""
+        outer = self._under_way.get(parent)
+        return outer.depth + 1 if outer is not None else 1
 
     async def call(self, inside: str, skill: str, tool: str, arguments: dict[str, Json]) -> Outcome:
         """A call that the code of `skill` makes."""
@@ -89,6 +94,29 @@ def inner_call(outer: Call, principal: Principal, tool: str, arguments: Json) ->
         parent=outer.id,
         depth=outer.depth + 1,
         unattended=outer.unattended,
+    )
+
+
+def made_for(
+    principal: Principal,
+    tool: str,
+    arguments: dict[str, Json],
+    parent: str | None,
+    depth: int,
+    surroundings: Surroundings,
+    *,
+    unattended: bool,
+) -> Call:
+    """A call that a module makes for `principal`."""
+    return Call(
+        id=f"call_{secrets.token_hex(12)}",
+        principal=principal,
+        tool=tool,
+        arguments=arguments,
+        parent=parent,
+        depth=depth,
+        surroundings=surroundings,
+        unattended=unattended,
     )
 
 

@@ -73,7 +73,7 @@ async def _probe(listed: Listed, house: House, bundles: BundleStore) -> bool:
         return False
     arguments: dict[str, Json] = {"skill": listed.name, "as": listed.skill.dialect}
     if listed.manifest.endswith(".py"):
-        arguments["module"] = _module(listed)
+        arguments["module"] = module_name(listed)
     call = Call(
         id=f"call_{secrets.token_hex(12)}",
         principal=Principal(id=owner(), kind="human", roles=frozenset({"owner"})),
@@ -131,7 +131,7 @@ def _tool(listed: Listed) -> Tool | None:
     )
 
 
-def _module(listed: Listed) -> str:
+def module_name(listed: Listed) -> str:
     """The name a Python package or module is imported by."""
     place = (
         listed.folder.removesuffix(f"/{listed.manifest}")

@@ -1,9 +1,9 @@
 """The sandboxes, and who answers what runs in them. The only module that names concrete backends."""
 
 import os
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from anyio import to_thread
 from anyio.abc import TaskGroup
@@ -14,6 +14,9 @@ from metier.model.ports import Caller, Host
 from metier.sandbox.protocol import Sandbox
 from metier.sandbox.select import Unavailable, select
 from metier.sandbox.wall import Wall
+
+if TYPE_CHECKING:
+    from metier.host.bridge import Service
 
 
 @final
@@ -33,12 +36,16 @@ class Sandboxes:
 
     @asynccontextmanager
     async def host(
-        self, job: Job, settings: Settings | None = None, caller: Caller | None = None
+        self,
+        job: Job,
+        settings: Settings | None = None,
+        caller: Caller | None = None,
+        more: "Mapping[str, Service] | None" = None,
     ) -> AsyncGenerator[Host]:
         """The bridge of one run: open while it runs, and everything is refused once it is over.
 
         `settings` are those of now, where they may have changed since the sandboxes were made. `caller` makes the calls that
-        the code of a skill asks for.
+        the code of a skill asks for. `more` is what a skill that lives may ask for besides; its log keeps what was said last.
         """
         from metier.host.bridge import Bridge
         from metier.host.call_log import CallLog, WriteCallLog
@@ -48,28 +55,35 @@ class Sandboxes:
         from metier.host.http import Http
         from metier.host.log import Log
         from metier.host.operation import Operate
-        from metier.host.secrets import Secrets
+        from metier.host.secrets import Secrets, names_of_own_settings, own_settings
         from metier.sandbox.given import given_to
         from metier.sandbox.given_secrets import mask_of
 
         settings = settings or self._settings
-        known, granted = Secrets(settings.secrets), job.permissions
-        gateway = GatewayClient(settings.gateway, seconds=job.limits.timeout)
-        log = CallLog(settings.home, job.call_id, job.skill, settings.audit.payloads)
-        services = {
+        known, granted = Secrets(settings.secrets, settings.home), job.permissions
+        own = own_settings(settings.home, job.skill)
+        gateway = GatewayClient(settings.gateway, seconds=job.limits.timeout, home=settings.home)
+        rolling = more is not None
+        log = CallLog(
+            settings.home, job.call_id, job.skill, settings.audit.payloads, rolling=rolling, mask=mask_of(job)
+        )
+        services: dict[str, Service] = {
             "call": Operate(job.call_id, job.skill, granted, caller, mask_of(job)),
             "exec": Exec(job, self._nested),
             "http": Http(
                 granted.hosts,
-                lambda name: known.reveal(name) if name in granted.secrets else None,
+                lambda name: known.reveal(name) if name in granted.secrets else own(name),
                 given=given_to(job),
-                secrets=granted.secrets,
+                secrets=granted.secrets | names_of_own_settings(settings.home, job.skill),
             ),
             "log": Log(job.call_id, job.skill, log),
             "call_log.write": WriteCallLog(log),
             "gateway.post": Post(gateway),
             "gateway.send_message": SendMessage(gateway, settings.operator, log),
         }
+        if more is not None:
+            del services["call"]  # a life has `execute`
+            services |= more
         async with Bridge(job.call_id, job.skill, granted, services) as bridge:
             yield bridge
 
@@ -112,4 +126,4 @@ def make_sandboxes(
         engine = DenoSandbox(wall, cache=os.path.join(cache, "deno"), tasks=tasks)
         behind_walls.extend((NativeSandbox(wall), PythonSandbox(wall), engine))
     inside = WasmSandbox(cache=os.path.join(cache, "wasm"))
-    return (HttpSandbox(Secrets(settings.secrets).reveal), inside, *behind_walls), walls
+    return (HttpSandbox(Secrets(settings.secrets, settings.home).reveal), inside, *behind_walls), walls

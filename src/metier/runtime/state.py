@@ -39,6 +39,7 @@ from metier.model.call import ApprovedCall, Bytes, ValidCall
 from metier.model.ground import Ground
 from metier.model.outcome import Completed, Failed
 from metier.model.ports import OperationFunction
+from metier.model.ports import Operations as OperationsPort
 from metier.model.skill import Tool
 from metier.openfile import Signature, signature_at
 from metier.record import confirmations
@@ -103,7 +104,7 @@ class State:
     """What is kept on disk, opened once."""
 
     def __init__(self, settings: Callable[[], Settings]) -> None:
-        self._settings = settings
+        self._settings = lambda: _counted(settings())
         first = settings()
         self.database = Database.open(first.database)
         self.trust = TrustStore(self.database)
@@ -267,6 +268,15 @@ class State:
         disable(self.database, skill, call_id=call_id, why=why, digest=digest)
 
 
+def _counted(settings: Settings) -> Settings:
+    """With the packages that were enabled since."""
+    if not settings.xbot.allow:
+        return settings
+    from metier.kernel.skill_record import counted  # most installations have none
+
+    return counted(settings)
+
+
 def programs_on(environ: Mapping[str, str], ground: Ground) -> Programs:
     """Which real file each program is, as the operator says it or these surroundings have it."""
     return lambda names: real_files(names, ground.programs, environ.get("PATH", ""))
@@ -290,16 +300,21 @@ class Operations:
         state: State,
         catalog: Catalog,
         more: Mapping[tuple[str, str], OperationFunction] = MappingProxyType({}),
+        kernel: OperationsPort | None = None,
     ) -> None:
-        """`more` are those that a running program of ours offers besides."""
+        """`more` are those that a running program of ours offers besides, `kernel` knows those of modules."""
         self._state = state
         self._catalog = catalog
         self._more = more
+        self._kernel = kernel
 
     def find(self, module: str, operation: str) -> OperationFunction | None:
         if (module, operation) == ("skills", "read"):
             return self._read_skill
-        return self._more.get((module, operation))
+        found = self._more.get((module, operation))
+        if found is None and self._kernel is not None:
+            return self._kernel.find(module, operation)
+        return found
 
     async def _read_skill(self, approved: ApprovedCall) -> Completed | Failed:
         return await to_thread.run_sync(self._read, approved)

@@ -12,13 +12,15 @@ import anyio
 from msgspec.structs import replace
 
 from metier.errors import MetierError
-from metier.model.entry import Command, Program
+from metier.model.entry import Command, Program, PythonHandler, ScriptHandler
 from metier.model.job import Fault, Job, Report
 from metier.sandbox.job_limits import bounded
 from metier.sandbox.wall import WallError
 
 _MOST_SECONDS: Final = 60.0
 """How long a job waits for its turn."""
+MOST_LIVES: Final = 64
+"""What lives takes no turn from what ends, and there is no sense in waiting for the turn of one."""
 
 
 @final
@@ -30,6 +32,7 @@ class Admission:
         self._most_waiting = waiting
         self._free: anyio.Semaphore | None = None
         self._waiting = 0
+        self._lives = 0
 
     async def run(self, job: Job, run: Callable[[Job], Awaitable[Report]]) -> Report:
         """`run` the job, with limits that are within the caps; or why it was not. Raises nothing but cancellation."""
@@ -38,7 +41,11 @@ class Admission:
             return not_started(limits, name="BadLimit")
         if problem := unfit(job):
             return not_started(problem)
-        if problem := await self._turn():
+        if lives := job.life is not None:
+            if self._lives >= MOST_LIVES:
+                return busy(f"{MOST_LIVES} skills live here already; disable one")
+            self._lives += 1
+        elif problem := await self._turn():
             return busy(problem)
         try:
             return await run(replace(job, limits=limits))
@@ -47,7 +54,10 @@ class Admission:
         except OSError as error:  # no descriptor, process or room on the disk is to be had now
             return busy(f"{error.strerror or 'the machine refused'}; try again later")
         finally:
-            self._semaphore().release()
+            if lives:
+                self._lives -= 1
+            else:
+                self._semaphore().release()
 
     async def _turn(self) -> str:
         """Have a turn, or say why there is none."""
@@ -83,6 +93,9 @@ def busy(why: str) -> Report:
 
 def unfit(job: Job) -> str:
     """What in a job no program could be given; empty when all of it can."""
+    entry_lives = isinstance(job.entry, PythonHandler | ScriptHandler) and job.entry.life
+    if entry_lives != (job.life is not None):
+        return "it lives and nobody is told of it, or the other way round"
     argv = job.entry.argv if isinstance(job.entry, Command) else ()
     argv = job.entry.args if isinstance(job.entry, Program) else argv
     places = [place.path for place in job.places]

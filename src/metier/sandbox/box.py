@@ -124,7 +124,7 @@ class Box:
         with suppress(OSError):
             if os.stat(root).st_dev != os.stat("/").st_dev:
                 disks = (os.statvfs(root + self._temporary),)
-        return Look(disks, seen.resident, seen.written, seen.processes)
+        return Look(disks, seen.resident, seen.written, seen.processes, seen.seconds)
 
     def left(self) -> int:
         """A descriptor of the `out` folder inside; -1 while it is being built and when it is over. The one part of the way

@@ -10,11 +10,19 @@ _OUT_OF_MEMORY = "MemoryError"
 
 
 def report_of(
-    end: End, ended: Ended, cut: Cut, wire: Wire, output: tuple[Capture, Capture], way: WayOut, usage: Usage
+    end: End,
+    ended: Ended,
+    cut: Cut,
+    wire: Wire,
+    output: tuple[Capture, Capture],
+    way: WayOut,
+    usage: Usage,
+    why: Fault | None = None,
 ) -> Report:
-    """What the wall saw comes first: code that was killed for its memory did not return, whatever it said."""
+    """What the wall saw comes first: code that was killed for its memory did not return, whatever it said. `why` is what there
+    is to say of the cut."""
     out, err = output
-    ending, fault = _ending(end, ended, cut)
+    ending, fault = (cut, why) if cut else _ending(end, ended)
     value = end.value if isinstance(end, Returned) and ending == "returned" else None
     return Report(
         ending=ending,
@@ -31,9 +39,7 @@ def report_of(
     )
 
 
-def _ending(end: End, ended: Ended, cut: Cut) -> tuple[Ending, Fault | None]:
-    if cut:
-        return cut, None
+def _ending(end: End, ended: Ended) -> tuple[Ending, Fault | None]:
     if ended.why == "out_of_memory":
         return "out_of_memory", None
     match end:
@@ -45,6 +51,8 @@ def _ending(end: End, ended: Ended, cut: Cut) -> tuple[Ending, Fault | None]:
             return "raised", fault
         case Broken(problem="forged_message" | "violation", detail=detail):
             return "stopped", Fault(name="Violation", message=detail)
+        case Broken(problem="late", detail=detail):
+            return "timed_out", Fault(name="TimedOut", message=detail)
         case Broken(problem="bad_result" | "too_large", detail=detail):
             return "bad_result", Fault(name="BadResult", message=detail)
         case Broken():

@@ -11,15 +11,21 @@ from typing import Final, Self, final
 
 import anyio
 
+from metier.sandbox.wire_text import keep_last
+
 _AT_ONCE: Final = 65_536
+_ENDLESS_PER_SECOND: Final = 4_194_304
+"""Bytes that are read in a second of what has no end, so that it does not keep us busy for as long as it likes."""
 
 
 @final
 class Capture:
     """Reads one pipe. `theirs` is the end for the child; close it (by `close_theirs`) once the child has it."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, endless: bool = False) -> None:
+        """Of what is `endless` the last is kept, not the first."""
         self._limit = limit
+        self._endless = endless
         self._ours, self.theirs = os.pipe()
         os.set_blocking(self._ours, False)
         self._kept = bytearray()
@@ -51,8 +57,11 @@ class Capture:
         """Read until the other end is closed, or this is cancelled."""
         while True:
             await anyio.wait_readable(self._ours)
+            before = self.total
             if not self._take():
                 return
+            if self._endless:
+                await anyio.sleep((self.total - before) / _ENDLESS_PER_SECOND)
 
     def finish(self) -> None:
         """Take what is in the pipe now, without waiting; the program behind it has ended."""
@@ -67,7 +76,9 @@ class Capture:
             return False
         self.total += len(data)
         room = self._limit - len(self._kept)
-        if room > 0:
+        if self._endless:
+            keep_last(self._kept, data, self._limit)
+        elif room > 0:
             self._kept += data[:room]
         return bool(data)
 

@@ -19,6 +19,7 @@ from typing import Final, final
 import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from metier.model.guarantee import Guarantee
 from metier.model.job import Ending, Event, Fault, Job, Report, Usage
@@ -31,6 +32,8 @@ from metier.sandbox.deno_plan import NotPossible, Shape, order_of, shape_of
 from metier.sandbox.deno_pool import Engine, Pool
 from metier.sandbox.deno_where import find_engine
 from metier.sandbox.follow import follow
+from metier.sandbox.life import bounds_of, in_words, lasts
+from metier.sandbox.policy import LIFE_CPU_SECONDS
 from metier.sandbox.protocol import Missing
 from metier.sandbox.unbroken import unbroken
 from metier.sandbox.wall import Cut, Ended, Wall
@@ -130,7 +133,10 @@ class DenoSandbox:
             alarm=job.alarm,
             output_bytes=limits.output_bytes,
             shared=True,
+            lives=in_words(job.life, partial(_in_our_words, job=job)),
+            enable_seconds=job.life_bounds.enable_seconds,
         )
+        bounds = Bounds(shape.policy, engine, life=bounds_of(job))
         said: End | None = None
 
         async def until() -> Ended:
@@ -142,8 +148,8 @@ class DenoSandbox:
             ended, cut = await follow(
                 engine,
                 until,
-                seconds=max(0.0, limits.timeout - (time.monotonic() - began)),
-                bounds=Bounds(shape.policy, engine),
+                seconds=max(0.0, lasts(job) - (time.monotonic() - began)),
+                bounds=bounds,
                 stop=anyio.Event(),
                 alarm=job.alarm,
                 beside=(engine.audit.run,),
@@ -151,7 +157,8 @@ class DenoSandbox:
             engine.audit.finish()
         finally:
             await self._clear_away(engine, shape)
-        return artifacts.told(_report(job, said, cut, wire, ended, engine, time.monotonic() - began))
+        report = _report(job, said, cut, wire, ended, engine, time.monotonic() - began)
+        return artifacts.told(report if bounds.why is None else replace(report, fault=bounds.why))
 
     async def _after(self, said: End, engine: Engine) -> Ended:
         """Its last word is said: it goes now, and its corpse may be cleared away later."""
@@ -171,7 +178,8 @@ class DenoSandbox:
 
         async def clear() -> None:
             await unbroken(partial(self._bury, engine))
-            await self._pool.refill(shape)
+            if shape.policy.cpu_seconds < LIFE_CPU_SECONDS:  # another life of its kind begins seldom
+                await self._pool.refill(shape)
 
         if self._tasks is None or self._closed:
             await clear()
@@ -245,6 +253,8 @@ def _ending(said: End | None, ended: Ended, engine: Engine) -> tuple[Ending, Fau
             return "raised", fault
         case Broken(problem="forged_message" | "violation", detail=detail):
             return "stopped", Fault(name="Violation", message=detail)
+        case Broken(problem="late", detail=detail):
+            return "timed_out", Fault(name="TimedOut", message=detail)
         case Broken(problem="bad_result" | "too_large", detail=detail):
             return "bad_result", Fault(name="BadResult", message=detail)
         case Broken():

@@ -1,5 +1,6 @@
 """Which module a name in an import leads to. Skills written for MetaHuman import its types from where they lay in their own
-repository; a stored copy lies elsewhere, so for such a skill that one place is mapped to types of ours.
+repository; a stored copy lies elsewhere, so for such a skill that one place is mapped to types of ours. Packages that a skill brings
+are found by their names; what has a name of ours is ours.
 
 The engine resolves a relative name against the importing file before it asks the map, so the map has to name the place as the
 stored copy sees it, and differs from skill to skill.
@@ -14,6 +15,7 @@ from urllib.parse import quote
 
 from metier.model.entry import ScriptHandler
 from metier.model.job import Job
+from metier.sandbox.deno_packages import own_packages
 
 TYPES: Final = "metahuman_skills.ts"
 _MOST_BYTES: Final = 1_048_576
@@ -25,13 +27,14 @@ def import_map(job: Job, guest: str) -> str:
     """The map for a job, as the engine is told it: our own file, or one made for this skill."""
     own = f"{guest}/import_map.json"
     names = _core_names(job)
-    if not names:
+    packages = own_packages(job.bundle) if job.bundle else {}
+    if not names and not packages:
         return own
     imports, scopes = _absolute(own, guest)
     folder = os.path.dirname(os.path.join(job.bundle, _path(job)))
     types = _address(f"{guest}/{TYPES}")
     wanted = {_address(os.path.normpath(os.path.join(folder, name))): types for name in names}
-    return f"data:application/json,{quote(json.dumps({'imports': {**wanted, **imports}, 'scopes': scopes}))}"
+    return f"data:application/json,{quote(json.dumps({'imports': {**packages, **wanted, **imports}, 'scopes': scopes}))}"
 
 
 def _core_names(job: Job) -> list[str]:

@@ -21,6 +21,7 @@ from metier.model.job import Job, Place
 from metier.sandbox.deno_imports import import_map
 from metier.sandbox.job_environment import no_variable
 from metier.sandbox.own_file import not_in_bundle
+from metier.sandbox.policy import cpu_seconds
 from metier.sandbox.wall import Policy
 from metier.sandbox.wire_message import MOST_BYTES
 
@@ -98,6 +99,7 @@ def shape_of(job: Job, *, engine: str, cache: str) -> Shape | NotPossible:
         places=tuple(sorted({*own, *job.places})),
         memory_mb=job.limits.memory_mb,
         processes=job.limits.processes,
+        cpu_seconds=cpu_seconds(job),
         bare_heap=True,
     )
     # Without a folder of its own it starts in its temporary one, the only other thing it may write.
@@ -137,7 +139,9 @@ def order_of(job: Job) -> dict[str, Json]:
             return {**order, "kind": "inline", "language": language, "source": source}
         case ScriptHandler(path=path, export=export):
             order |= {"kind": "handler", "file": os.path.join(job.bundle, path), "export": export}
-            if HOOK in job.context:
+            if job.life is not None:
+                order["kind"] = "life"
+            elif HOOK in job.context:
                 order |= {"kind": "hook", "event": job.context[HOOK]}
             return order
         case _:

@@ -152,6 +152,8 @@ def _message(job: Job, report: Report) -> str:
             return said or "it ended without a result; it has to return one"
         case "bad_result":
             return said or "what it returned is not plain JSON"
+        case "timed_out" | "out_of_fuel" if job.life is not None and report.fault is not None:
+            return f"{report.fault.message}; it was ended"
         case "timed_out":
             return f"it took longer than {limits.timeout:g} s and was ended; ask for less, or raise its time limit"
         case "out_of_memory":

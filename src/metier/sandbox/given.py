@@ -18,6 +18,7 @@ from typing import Final, TypeAlias, final
 from anyio import to_thread
 
 from metier.model.digest import Json
+from metier.model.entry import PythonHandler, ScriptHandler
 from metier.model.job import Job
 from metier.sandbox.address import canonical, disguised, why_closed, why_closed_name
 from metier.sandbox.spelled import views
@@ -50,12 +51,16 @@ _LOOPBACK: Final = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address(":
 class Given:
     """Read when it is first asked; most calls never ask."""
 
-    def __init__(self, *values: Json) -> None:
+    def __init__(self, *values: Json, more: bool = False) -> None:
+        """With `more`, it is given more all the time, and nobody knows what."""
         self._values = values
+        self._more = more
         self._named: _Named | None = None
 
     async def named(self, host: str, address: str) -> bool:
         """Whether somebody outside may have named the closed place that is called `host` and lies at `address`."""
+        if self._more:
+            return True
         if self._named is None:
             texts = list(_texts(self._values))
             size = sum(map(len, texts))
@@ -69,12 +74,16 @@ class Given:
 
     def says(self, word: str) -> bool:
         """Whether `word` stands there as a text of its own, or as a word of one."""
-        return any(word == text or word in map(_bare, text.split()) for text in _texts(self._values))
+        return self._more or any(
+            word == text or word in map(_bare, text.split()) for text in _texts(self._values)
+        )
 
 
 def given_to(job: Job) -> Given:
-    """All that a run is told from outside. What it finds in files is not known here."""
-    return Given(job.arguments, job.context, *job.environment.values())
+    """All that a run is told from outside. What it finds in files is not known here. Code that lives is told something with every
+    operation and by every answer: whoever writes to it in a chat could name an address, and have it disabled."""
+    lives = isinstance(job.entry, ScriptHandler | PythonHandler) and job.entry.life
+    return Given(job.arguments, job.context, *job.environment.values(), more=lives)
 
 
 @final

@@ -238,9 +238,8 @@ class Supervised:
             if self._kept.supervisor.process.has_ended():
                 remains.end_soon()  # whatever of it holds our ends of the run would hold the call
         folders = () if self._kept.shares_disk else self._kept.supervisor.temporary
-        return Look(
-            tuple(os.fstatvfs(folder) for folder in folders), seen.resident, seen.written, seen.processes
-        )
+        disks = tuple(os.fstatvfs(folder) for folder in folders)
+        return Look(disks, seen.resident, seen.written, seen.processes, seen.seconds)
 
     async def wait(self) -> Ended:
         try:

@@ -1,11 +1,13 @@
 """Names are looked up once, every address is checked, and connections go to checked addresses only.
 
-A pin lasts as long as its `Pins`, so a name server that changes its mind during a call changes nothing: redirects,
-retries and new connections use what was checked first. TLS keeps asking for the name.
+A pin lasts longer than calls do, so a name server that changes its mind during a call changes nothing: redirects, retries and
+new connections use what was checked first. Only for code that lives names are looked up, and checked, again: no service keeps its
+addresses for months. TLS keeps asking for the name.
 """
 
 import socket
 import ssl
+import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -30,6 +32,8 @@ Connect: TypeAlias = Callable[[str, int], tuple[str, int]]
 MOST_TRIED: Final = 6
 """Addresses of one name that are dialled before giving up."""
 MOST_LOOKUPS: Final = 16
+PIN_SECONDS: Final = 600.0
+"""How long a pin lasts; a call has at most half of that."""
 
 _lookups: Final = RunVar[anyio.CapacityLimiter]("metier_lookups")
 
@@ -59,7 +63,7 @@ async def system_resolver(host: str) -> Sequence[str]:
 
 @final
 class Pins:
-    """What each host was found to be, once and for all."""
+    """What each host was found to be."""
 
     def __init__(
         self, resolver: Resolver, *, seconds: float, why: Callable[[str], str | None] = why_closed
@@ -69,17 +73,19 @@ class Pins:
         self._seconds = seconds
         self._why = why
         self._found: dict[str, Pinned | Violation] = {}
+        self._since: dict[str, float] = {}
         self._turns: dict[str, anyio.Lock] = {}
 
     async def pin(self, url: Url) -> Pinned | Violation | Failed:
         """The addresses for the host of `url`: looked up now, or the ones found before."""
         async with self._turns.setdefault(url.host, anyio.Lock()):
             known = self._found.get(url.host)
-            if known is not None:
+            if known is not None and time.monotonic() - self._since[url.host] < PIN_SECONDS:
                 return known
             found = await self._look_up(url)
             if not isinstance(found, Failed):
                 self._found[url.host] = found
+                self._since[url.host] = time.monotonic()
             return found
 
     def checked(self, host: str) -> tuple[str, ...]:

@@ -7,6 +7,8 @@ from metier.model.job import Job, Place
 from metier.sandbox.wall import Policy
 
 FILE_MB: Final = 256
+LIFE_CPU_SECONDS: Final = 315_360_000
+"""Ten years: what lives is held to a share of the processor (`bounds`), and the kernel counts no shares."""
 
 
 def policy_of(
@@ -24,6 +26,12 @@ def policy_of(
         memory_mb=job.limits.memory_mb,
         processes=job.limits.processes,
         file_mb=FILE_MB,
+        cpu_seconds=cpu_seconds(job),
         programs=programs,
         bare_heap=bare_heap,
     )
+
+
+def cpu_seconds(job: Job) -> int:
+    """How much of the processor the kernel lets the job have."""
+    return LIFE_CPU_SECONDS if job.life is not None else Policy().cpu_seconds

@@ -15,6 +15,7 @@ from metier.sandbox.bounds import Bounds
 from metier.sandbox.bridged import report_of
 from metier.sandbox.capture import Capture
 from metier.sandbox.follow import follow
+from metier.sandbox.life import bounds_of, in_words, kept_bytes, lasts, without_places
 from metier.sandbox.missed import only_what_is_there
 from metier.sandbox.own_file import not_in_bundle
 from metier.sandbox.policy import policy_of
@@ -65,8 +66,10 @@ class PythonSandbox:
         policy = policy_of(job)
         artifacts = Artifacts(job)
         began = time.monotonic()
+        lives = job.life is not None
+        kept = kept_bytes(job)
         ours, theirs = socket.socketpair()
-        with ours, theirs, Capture(job.limits.output_bytes) as out, Capture(job.limits.output_bytes) as err:
+        with ours, theirs, Capture(kept, endless=lives) as out, Capture(kept, endless=lives) as err:
             code = Code(
                 packages=tuple(path for path in (*job.packages, job.bundle) if path),
                 cwd=job.cwd,
@@ -86,6 +89,8 @@ class PythonSandbox:
                 host=job.host,
                 alarm=job.alarm,
                 output_bytes=job.limits.output_bytes,
+                lives=in_words(job.life, without_places(job)),
+                enable_seconds=job.life_bounds.enable_seconds,
             )
             end: End = Broken(problem="closed", detail="it was stopped")
 
@@ -98,11 +103,12 @@ class PythonSandbox:
                 return await running.wait()
 
             way = WayOut(running.proxy, job, self._egress)
+            bounds = Bounds(policy, running, life=bounds_of(job))
             ended, cut = await follow(
                 running,
                 until,
-                seconds=job.limits.timeout,
-                bounds=Bounds(policy, running),
+                seconds=lasts(job),
+                bounds=bounds,
                 stop=way.stop,
                 alarm=job.alarm,
                 at_once=running.proxy is not None,
@@ -116,7 +122,8 @@ class PythonSandbox:
             memory_bytes=ended.memory_bytes,
             output_bytes=out.total + err.total + wire.logged_bytes,
         )
-        report = await only_what_is_there(report_of(end, ended, cut, wire, (out, err), way, usage))
+        why = bounds.why
+        report = await only_what_is_there(report_of(end, ended, cut, wire, (out, err), way, usage, why))
         return artifacts.told(report)
 
 
@@ -130,6 +137,8 @@ def _told(job: Job) -> dict[str, Json]:
         "most_result": job.limits.output_bytes,
     }
     match job.entry:
+        case PythonHandler(path=path, life=True, module=module):
+            return {**told, "kind": "life", "path": f"{job.bundle}/{path}", "module": module}
         case PythonHandler(path=path, function=function):
             return {**told, "kind": "handler", "path": f"{job.bundle}/{path}", "function": function}
         case InlineCode(source=source):

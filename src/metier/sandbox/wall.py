@@ -19,8 +19,11 @@ Take: TypeAlias = Callable[[int], None]
 """Is given a descriptor of the folder that a run left files in, while nobody else can touch it. Blocking."""
 OUT: Final = "out"
 """The folder in a run's temporary one that it may leave files in. Always there, and named by METIER_OUT."""
-Cut: TypeAlias = Literal["", "timed_out", "out_of_memory", "out_of_disk", "stopped", "signalled"]
-"""Why a run was ended by force, if it was. `signalled`: whoever watched it was."""
+Cut: TypeAlias = Literal[
+    "", "timed_out", "out_of_memory", "out_of_disk", "out_of_fuel", "stopped", "signalled"
+]
+"""Why a run was ended by force, if it was. `signalled`: whoever watched it was. `out_of_fuel`: what lives took the processor for
+too long."""
 
 
 @final
@@ -118,6 +121,8 @@ class Look(Struct, frozen=True):
     """Bytes they have written to disks."""
     processes: tuple[int, ...] = ()
     """Those of the run, as we see them."""
+    seconds: float = 0.0
+    """Of the processor, that it has taken so far."""
 
 
 class Running(Protocol):

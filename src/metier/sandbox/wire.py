@@ -1,7 +1,7 @@
 """The host's side of the bridge: JSON-RPC 2.0 over two descriptors, one line a message.
 
 The host asks one thing, `run`; the guest answers it once, and meanwhile asks what it likes. Its requests are
-answered side by side, each by the `Host` of this very call. Everything is bounded: messages, requests at once and
+answered side by side, each by the `Host` of this very call. Of code that lives the host asks more (`wire_life`). Everything is bounded: messages, requests at once and
 altogether, text kept, answers not fetched, and the time it takes to read what it says. A message that our own runner
 inside would not have written ends the run as a violation. A `Wire` is made inside the running loop and serves one run;
 the descriptors stay the caller's, who closes them afterwards.
@@ -10,7 +10,6 @@ the descriptors stay the caller's, who closes them afterwards.
 import os
 import time
 from codecs import getincrementaldecoder
-from collections import deque
 from collections.abc import Callable
 from typing import Final, Literal, TypeAlias, final
 
@@ -21,10 +20,12 @@ from msgspec import Struct
 
 from metier.model.digest import Json
 from metier.model.job import Event, Fault
-from metier.model.ports import Answered, Host, NotAnswered
+from metier.model.ports import Answered, Host, Lives, NotAnswered
+from metier.sandbox.wire_life import OUTPUT_BYTES, Asking, Pace
 from metier.sandbox.wire_lines import Lines, SharedLines
 from metier.sandbox.wire_message import (
     MOST_BYTES,
+    RUN_ID,
     Asked,
     Error,
     Forged,
@@ -36,12 +37,11 @@ from metier.sandbox.wire_message import (
     read_line,
     run_line,
 )
+from metier.sandbox.wire_out import Outgoing
 from metier.sandbox.wire_text import Events, Kept
 
 MOST_AT_ONCE: Final = 32
 MOST_REQUESTS: Final = 10_000
-MOST_WAITING: Final = 1_048_576
-"""Bytes of answers a guest may leave unread before further ones wait; refusals that pile up so far end the run."""
 MOST_LOGGED: Final = 67_108_864
 """Bytes of log messages; a guest that makes more only wants to keep the host busy."""
 _PIECE: Final = 262_144
@@ -75,9 +75,9 @@ class Raised(Struct, frozen=True, kw_only=True):
 class Broken(Struct, frozen=True, kw_only=True):
     """No answer that could be taken: the guest must be ended."""
 
-    problem: Literal["forged_message", "violation", "closed", "too_large", "bad_result"]
+    problem: Literal["forged_message", "violation", "closed", "too_large", "bad_result", "late"]
     """The first two are violations and stand in `Wire.violations`. `closed`: it ended without an answer.
-    `bad_result`: what it returned is not plain JSON. `too_large`: it went over a cap."""
+    `bad_result`: what it returned is not plain JSON. `too_large`: it went over a cap. `late`: it was not enabled in time."""
     detail: str
 
 
@@ -98,9 +98,11 @@ class Wire:
         output_bytes: int,
         shared: bool = False,
         alarm: Callable[[Event], None] = lambda _event: None,
+        lives: Lives | None = None,
+        enable_seconds: float = 30.0,
     ) -> None:
         """`shared`: the code inside can write on `read_fd` too; what it writes there is its output. `alarm` is told of a
-        violation at once."""
+        violation at once. `lives` is who is told when a life began, which has `enable_seconds` for it."""
         self._read_fd = read_fd
         self._write_fd = write_fd
         self._key = key
@@ -109,7 +111,15 @@ class Wire:
         self._output_bytes = output_bytes
         self._shared = shared
         self._alarm = alarm
-        self._kept = Kept(output_bytes)
+        self._lives = lives
+        self._enable_seconds = enable_seconds
+        self._enabled = False
+        self._out = Outgoing(write_fd, self._never_read)
+        self._post = self._out.post
+        self._asking = Asking(self._out.post, self._out.until_room)
+        self._pace = Pace()
+        endless = lives is not None
+        self._kept = Kept(min(output_bytes, OUTPUT_BYTES) if endless else output_bytes, endless=endless)
         self._decoder = getincrementaldecoder("utf-8")(errors="replace")
         self._denials = Events()
         self._violations = Events()
@@ -117,13 +127,7 @@ class Wire:
         self._open: set[int] = set()
         self._at_once = 0
         self._end: End | None = None
-        self._outgoing: deque[memoryview] = deque()
-        self._waiting = 0
-        self._most_waiting = MOST_WAITING
         self._reading = anyio.CancelScope()
-        self._deaf = False
-        self._wake = anyio.Event()
-        self._room = anyio.Event()
 
     @property
     def denials(self) -> tuple[Event, ...]:
@@ -163,12 +167,17 @@ class Wire:
         os.set_blocking(self._read_fd, False)
         os.set_blocking(self._write_fd, False)
         async with anyio.create_task_group() as group:
-            group.start_soon(self._write_on)
+            group.start_soon(self._out.run)
+            if self._lives is not None:
+                group.start_soon(self._until_late)
             first = run_line(params, self._key)
-            self._most_waiting = len(first) + MOST_BYTES + 2 * MOST_WAITING
+            self._out.make_room(len(first) + MOST_BYTES)
             self._post(first)
-            with self._reading:
-                await self._read_on(group)
+            try:
+                with self._reading:
+                    await self._read_on(group)
+            finally:
+                self._asking.end()
             group.cancel_scope.cancel()
         return self._end or Broken(problem="closed", detail="It ended without an answer")
 
@@ -183,17 +192,22 @@ class Wire:
                 began = time.thread_time()
                 whole = list(lines.add(piece))
                 spent = time.thread_time() - began
+                begun = 0
                 for line in whole:
                     message, seconds = await self._message(line)
                     spent += seconds
+                    begun += isinstance(message, Asked)
                     self._take(message, len(line) - len(self._prefix), group)
                     if self._reading.cancel_called:
                         return
                 if self._end is None and lines.overfull():
                     detail = f"A message is larger than {MOST_BYTES:,} bytes"
                     self._end = Broken(problem="too_large", detail=detail)
-                if self._end is None and spent > _NOTICED:
-                    await anyio.sleep(spent * _REST)
+                rest = spent * _REST if spent > _NOTICED else 0.0
+                if self._lives is not None:
+                    rest = max(rest, self._pace.rest(begun, len(piece)))
+                if self._end is None and rest > 0:
+                    await anyio.sleep(rest)
         finally:
             lines.end()
 
@@ -202,7 +216,8 @@ class Wire:
 
         def read() -> tuple[Message, float]:
             began = time.thread_time()
-            message = read_line(line, self._prefix, most_result=self._output_bytes + _ENVELOPE)
+            most, lives = self._output_bytes + _ENVELOPE, self._lives is not None
+            message = read_line(line, self._prefix, most_result=most, lives=lives)
             return message, time.thread_time() - began
 
         return read() if len(line) <= _LARGE else await to_thread.run_sync(read)
@@ -225,6 +240,12 @@ class Wire:
         match message:
             case Forged(why=why):
                 self._violate("forged_message", "forged_message", why)
+            case Result(id=int(number)) | Error(id=int(number)) | Unfit(what="result", id=int(number)) if (
+                number != RUN_ID
+            ):
+                if not self._asking.take(number, message):
+                    why = "an answer to something nobody asked"
+                    self._violate("forged_message", "forged_message", why)
             case Result() | Error() if self._end is not None:
                 self._violate("forged_message", "forged_message", "a second answer to the one run")
             case Result(value=value):
@@ -245,8 +266,24 @@ class Wire:
                 id=None, method="refused", params={"kind": "read" | "write" as kind, "what": str(what)}
             ):
                 self._denials.add(kind, what)  # a hint of the interpreter's; see guest/touched.py
+            case Asked(id=None, method="ready") if self._lives is not None:
+                self._begin(self._lives)
             case Asked():
                 self._ask(message, group)
+
+    def _begin(self, lives: Lives) -> None:
+        if self._enabled:
+            self._violate("forged_message", "forged_message", "a second word that it is ready")
+            return
+        self._enabled = True
+        lives.ready(self._asking.operate)
+
+    async def _until_late(self) -> None:
+        await anyio.sleep(self._enable_seconds)
+        if not self._enabled and self._end is None:
+            detail = f"It was not enabled within {self._enable_seconds:g} s"
+            self._end = Broken(problem="late", detail=detail)
+            self._reading.cancel()
 
     def _returned(self, value: Json, size: int) -> Returned | Broken:
         if size > self._output_bytes + _ENVELOPE:
@@ -265,7 +302,7 @@ class Wire:
 
     def _keep(self, text: str, *, error: bool) -> None:
         self._kept.add(text, error=error)
-        if self._end is None and self._kept.made > MOST_LOGGED:
+        if self._end is None and self._lives is None and self._kept.made > MOST_LOGGED:
             self._end = Broken(problem="too_large", detail=f"It logged more than {MOST_LOGGED:,} bytes")
 
     # The guest asks
@@ -276,7 +313,7 @@ class Wire:
             self._violate("forged_message", "forged_message", "a request with the id of an open one")
             return
         over = None
-        if self._requests > MOST_REQUESTS:
+        if self._requests > MOST_REQUESTS and self._lives is None:
             over = f"This run made more than {MOST_REQUESTS:,} requests; it gets no further answers"
         elif self._at_once >= MOST_AT_ONCE:
             over = f"More than {MOST_AT_ONCE} requests at once; wait for answers before asking more"
@@ -300,8 +337,7 @@ class Wire:
                 self._denials.add("host_call", detail)
         if asked.id is not None:
             line = answer_line(asked.id, answer)
-            while self._waiting > MOST_WAITING:
-                await self._room.wait()
+            await self._out.until_room()
             self._post(line)
             self._open.discard(asked.id)
         self._at_once -= 1
@@ -318,48 +354,7 @@ class Wire:
         self._end = Broken(problem=problem, detail=detail)
         self._reading.cancel()
 
-    # To the guest
-
-    def _post(self, line: bytes) -> None:
-        """Send a line, at once as far as it fits. Never waits: what does not fit is sent by `_write_on`."""
-        rest = memoryview(line)
-        if not self._outgoing:
-            rest = rest[self._push(rest) :]
-        if not rest or self._deaf:
-            return
-        self._outgoing.append(rest)
-        self._waiting += len(rest)
-        self._wake.set()
-        if self._waiting > self._most_waiting:
-            detail = "It does not read the answers to what it asks"
-            self._end = Broken(problem="too_large", detail=detail)
-            self._reading.cancel()
-
-    def _push(self, data: memoryview) -> int:
-        """How much of `data` could be written without waiting."""
-        try:
-            return os.write(self._write_fd, data)
-        except BlockingIOError:
-            return 0
-        except OSError:
-            self._deaf = True  # gone; the reader sees how it ended
-            return len(data)
-
-    async def _write_on(self) -> None:
-        """Send what did not fit at once, for as long as the run lasts."""
-        while True:
-            await self._wake.wait()
-            self._wake = anyio.Event()
-            while self._outgoing:
-                try:
-                    await anyio.wait_writable(self._write_fd)
-                except (OSError, anyio.ClosedResourceError):
-                    self._deaf = True
-                sent = len(self._outgoing[0]) if self._deaf else self._push(self._outgoing[0])
-                self._waiting -= sent
-                self._outgoing[0] = self._outgoing[0][sent:]
-                if not self._outgoing[0]:
-                    self._outgoing.popleft()
-                if self._waiting <= MOST_WAITING:
-                    self._room.set()
-                    self._room = anyio.Event()
+    def _never_read(self) -> None:
+        detail = "It does not read the answers to what it asks"
+        self._end = Broken(problem="too_large", detail=detail)
+        self._reading.cancel()

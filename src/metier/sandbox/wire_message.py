@@ -46,15 +46,17 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 @final
 class Result(Struct, frozen=True, kw_only=True):
-    """The run returned."""
+    """The run returned, or an operation of one that lives."""
 
+    id: int = RUN_ID
     value: Json
 
 
 @final
 class Error(Struct, frozen=True, kw_only=True):
-    """The run raised, or (`bad_result`) returned something that is not plain JSON."""
+    """As `Result`, where it raised, or (`bad_result`) returned something that is not plain JSON."""
 
+    id: int = RUN_ID
     fault: Fault
     bad_result: bool
 
@@ -78,28 +80,29 @@ class Forged(Struct, frozen=True, kw_only=True):
 Message: TypeAlias = Asked | Result | Error | Unfit | Forged
 
 
-def read_line(line: bytes, key: bytes, *, most_result: int = MOST_BYTES) -> Message:
-    """What a line without its line end says. `most_result` is how large it may be when it is the result."""
+def read_line(line: bytes, key: bytes, *, most_result: int = MOST_BYTES, lives: bool = False) -> Message:
+    """What a line without its line end says. `most_result` is how large it may be when it is the result. Of what `lives` more is
+    asked than to run, so it may answer to other ids; which of them are open is not known here."""
     if len(line) <= len(key) or not compare_digest(line[: len(key) + 1], key + b" "):
         return Forged(why="a line without the key of this run")
     text = line[len(key) + 1 :]
     head = _HEAD.match(text)
-    most = max(MOST_BYTES, most_result) if head is not None and head[2] == b"result" else MOST_BYTES
+    is_result = head is not None and head[2] == b"result" and (not lives or head[1] == b"0")
     try:
-        tree = loads(text, most=most)
+        tree = loads(text, most=max(MOST_BYTES, most_result) if is_result else MOST_BYTES)
     except ValueError as problem:
-        return _unfit(head, str(problem))
+        return _unfit(head, str(problem), lives=lives)
     if not isinstance(tree, dict) or tree.pop("jsonrpc", "2.0") != "2.0":
         return Forged(why="a line that is no JSON-RPC message")
-    return _asked(tree) if "method" in tree else _answer(tree)
+    return _asked(tree) if "method" in tree else _answer(tree, lives=lives)
 
 
-def _unfit(head: "re.Match[bytes] | None", why: str) -> Unfit | Forged:
+def _unfit(head: "re.Match[bytes] | None", why: str, *, lives: bool) -> Unfit | Forged:
     if head is None or (head[1] is None and head[2] != b"method"):
         return Forged(why="a line that is no JSON-RPC message")
     if head[2] != b"method":
-        mine = int(head[1]) == RUN_ID
-        return Unfit(what="result", id=RUN_ID, why=why) if mine else _unasked()
+        number = int(head[1])
+        return Unfit(what="result", id=number, why=why) if lives or number == RUN_ID else _unasked()
     if head[1] is None:
         return Unfit(what="notification", id=None, why=why)
     return Unfit(what="request", id=int(head[1]), why=why) if int(head[1]) else _unasked()
@@ -117,13 +120,14 @@ def _asked(tree: dict[str, Json]) -> Asked | Forged:
     return Asked(id=cast("int | None", number), method=method, params=params)
 
 
-def _answer(tree: dict[str, Json]) -> Result | Error | Forged:
-    number = tree.pop("id", None)
-    if not _is_id(number, lowest=RUN_ID) or number != RUN_ID:
+def _answer(tree: dict[str, Json], *, lives: bool) -> Result | Error | Forged:
+    found = tree.pop("id", None)
+    if not _is_id(found, lowest=RUN_ID) or not (lives or found == RUN_ID):
         return _unasked()
+    number = cast("int", found)
     match tree:
         case {"result": value} if len(tree) == 1:
-            return Result(value=value)
+            return Result(id=number, value=value)
         case {"error": {"code": int(code), "message": str(message), **more}} if len(tree) == 1:
             data = more.get("data")
             name = data.get("name") if isinstance(data, dict) else None
@@ -131,7 +135,7 @@ def _answer(tree: dict[str, Json]) -> Result | Error | Forged:
                 name=name[:_LONGEST_NAME] if isinstance(name, str) and name else "Error",
                 message=message[:_LONGEST_MESSAGE],
             )
-            return Error(fault=fault, bad_result=code == BAD_RESULT)
+            return Error(id=number, fault=fault, bad_result=code == BAD_RESULT)
         case _:
             return Forged(why="an answer of unknown form")
 
@@ -147,6 +151,14 @@ def _is_id(number: object, *, lowest: int) -> bool:
 def run_line(params: dict[str, Json], key: str) -> bytes:
     """The first line to a guest: what to run, and the key that its own lines must begin with."""
     return _line({"jsonrpc": "2.0", "id": RUN_ID, "method": "run", "params": params, "key": key})
+
+
+def operate_line(number: int, params: dict[str, Json]) -> bytes | None:
+    """One thing more that is asked of a guest that lives; None where it cannot be written down."""
+    try:
+        return _line({"jsonrpc": "2.0", "id": number, "method": "operate", "params": params})
+    except (UnicodeEncodeError, TypeError, ValueError, RecursionError):
+        return None
 
 
 def answer_line(number: int, answer: Answered | NotAnswered) -> bytes:

@@ -11,9 +11,12 @@ _LONGEST_DETAIL: Final = 500
 
 @final
 class Kept:
-    """Text on two streams that share one limit, counted in bytes of UTF-8."""
+    """Text on two streams that share one limit, counted in bytes of UTF-8. Of what has no end the last is kept of each, not the
+    first of both."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, *, endless: bool = False) -> None:
+        self._most = most
+        self._endless = endless
         self._left = most
         self._out = bytearray()
         self._err = bytearray()
@@ -24,6 +27,9 @@ class Kept:
         """Keep it as far as there is room."""
         data = text.encode(errors="replace")
         self.made += len(data)
+        if self._endless:
+            keep_last(self._err if error else self._out, data, self._most)
+            return
         fits = data[: self._left]
         self._left -= len(fits)
         (self._err if error else self._out).extend(fits)
@@ -39,6 +45,12 @@ class Kept:
     @property
     def stderr(self) -> str:
         return self._err.decode(errors="ignore")
+
+
+def keep_last(kept: bytearray, data: bytes, most: int) -> None:
+    """Add `data` to what is kept, of which the last `most` bytes stay."""
+    kept += data[-most:]
+    del kept[:-most]
 
 
 @final

@@ -10,11 +10,18 @@ from metier.doors.cli.opening import settings_of
 from metier.model.text import one_line
 from metier.record.database import Database
 from metier.record.erasure import calls_of, erase, erase_call, older_than, require_records
+from metier.record.inside import with_inner
+from metier.record.payload import bounded_text
 
 
 @click.command("erase")
 @click.argument("seqs", metavar="[SEQ]...", nargs=-1, type=click.IntRange(1, 2**63 - 1))
-@click.option("--call", "call_id", metavar="ID", help="Everything that was kept of this call, its log too.")
+@click.option(
+    "--call",
+    "call_id",
+    metavar="ID",
+    help="Everything that was kept of this call and of those inside of it, their logs too.",
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_context
 def erase_command(ctx: click.Context, seqs: tuple[int, ...], call_id: str | None, yes: bool) -> None:
@@ -22,13 +29,16 @@ def erase_command(ctx: click.Context, seqs: tuple[int, ...], call_id: str | None
     if bool(seqs) == bool(call_id):
         raise click.UsageError("Give either numbers of records, or --call.")
     settings = settings_of(ctx)
-    what = f"the call {one_line(call_id, 80)}" if call_id else f"record {', '.join(map(str, seqs))}"
-    if not yes:
-        click.confirm(f"Erase what was kept of {what}, for good?", abort=True, err=True)
     with Database.open(settings.database, create=False) as database:
+        calls = _with_inner(database, call_id) if call_id else frozenset[str]()
+        what = f"the call {one_line(call_id, 80)}" if call_id else f"record {', '.join(map(str, seqs))}"
+        if len(calls) > 1:
+            what += f" and of {len(calls) - 1} that came of it"
+        if not yes:
+            click.confirm(f"Erase what was kept of {what}, for good?", abort=True, err=True)
         if call_id:
             done = erase_call(database, call_id, by=owner())
-            done += _erase_log(settings.home, call_id)
+            done += _erase_logs(settings.home, calls)
         else:
             require_records(database, seqs)
             done = _erase_logs(settings.home, calls_of(database, seqs))
@@ -67,20 +77,30 @@ def retain_command(ctx: click.Context, days: int | None, dry_run: bool) -> None:
 
 
 def _erase_logs(home: str, calls: frozenset[str]) -> int:
-    """What skills wrote into the logs of these calls; gives how many had one."""
-    return sum(_erase_log(home, call_id) for call_id in calls)
+    """What skills wrote into the logs of these calls, and what they took in or sent on channels; gives how many there were."""
+    from metier.host.call_log import erase_log
+
+    return sum(erase_log(home, call_id) for call_id in calls) + _erase_said(home, calls)
 
 
-def _erase_log(home: str, call_id: str) -> int:
-    """What the skill wrote into the log of the call; 1 when there was something."""
+def _with_inner(database: Database, call_id: str) -> frozenset[str]:
+    with database.reading() as connection:
+        return with_inner(connection, frozenset({bounded_text(call_id)}))
+
+
+def _erase_said(home: str, calls: frozenset[str]) -> int:
+    """The words of the messages that these calls took in or sent; gives how many."""
     import os
 
-    from metier.host.call_log import good_id
+    from metier.kernel.store import FILE
 
-    if not good_id(call_id):
-        return 0  # no call of that name can have a log
-    try:
-        os.unlink(os.path.join(home, "calls", f"{call_id}.jsonl"))
-    except OSError:
+    if not calls or not os.path.exists(os.path.join(home, FILE)):
         return 0
-    return 1
+    from metier.kernel.conversation_erase import erase_of_calls
+    from metier.kernel.store import Store
+
+    store = Store(home)
+    try:
+        return erase_of_calls(store, calls)
+    finally:
+        store.close()

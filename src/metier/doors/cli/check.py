@@ -44,12 +44,12 @@ def check_command(ctx: click.Context, name: str | None, as_json: bool) -> None:
 
 def _is_problem(each: Listed) -> bool:
     fine = ("usable", "shadowed", "unavailable") if each.root.kind == "bundled" else ("usable", "shadowed")
-    return each.shown not in fine
+    return each.shown not in fine and not each.offered
 
 
 def _show(each: Listed, trusts: Trusts) -> None:
     findings = [found for found in each.diagnostics if found.severity != "info"]
-    mark = "✓" if each.shown == "usable" else "·" if each.shown == "shadowed" else "✗"
+    mark = "✓" if each.shown == "usable" else "·" if each.shown == "shadowed" or each.offered else "✗"
     click.echo(f"{mark} {one_line(each.name, 80)}: {each.shown.replace('_', ' ')}  ({one_line(each.folder)})")
     said = words.advice(each, sys.platform)
     for text in said:
@@ -85,7 +85,7 @@ def _report(catalog: Catalog, listed: tuple[Listed, ...]) -> dict[str, Any]:
 def _last_word(listed: tuple[Listed, ...]) -> str:
     if not listed:
         return "No skill folders were found in any root."
-    bad = sum(each.shown not in ("usable", "shadowed") for each in listed)
+    bad = sum(each.shown not in ("usable", "shadowed") and not each.offered for each in listed)
     return (
         "Every skill is usable." if not bad else f"{bad} of {len(listed)} not usable; the reasons are above."
     )

@@ -14,14 +14,14 @@ from metier.model.text import one_line
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array, one object a skill.")
 @click.pass_context
 def list_command(ctx: click.Context, as_json: bool) -> None:
-    """Show all skills: ✓ usable or ✗ not, emoji, name, description."""
+    """Show all skills: ✓ usable or ✗ not, emoji, name, description. What ships and was never started is only counted."""
     _, catalog = catalog_of(ctx)
     if as_json:
         import json
 
         click.echo(json.dumps([summary(each) for each in catalog.listed], ensure_ascii=False, indent=1))
         return
-    listed = [each for each in catalog.listed if not each.shadowed_by]
+    listed = [each for each in catalog.listed if not each.shadowed_by and not each.offered]
     listed.sort(key=lambda each: each.name)
     if sys.stdout.isatty():
         from metier.doors.cli.terminal import show_list
@@ -61,14 +61,18 @@ def summary(each: Listed) -> dict[str, Any]:
 
 
 def _totals(listed: tuple[Listed, ...]) -> str:
-    if not listed:
+    if all(each.offered for each in listed):
         return (
             "No skills found. Put some into ~/.metier/skills, write one with `metier skills new NAME`, "
             "or point to a folder with `metier --root DIR skills list`."
         )
     counts: dict[str, int] = {}
     for each in listed:
-        counts[each.shown] = counts.get(each.shown, 0) + 1
+        if not each.offered:
+            counts[each.shown] = counts.get(each.shown, 0) + 1
     words = ", ".join(f"{count} {state.replace('_', ' ')}" for state, count in counts.items())
     more = "" if set(counts) <= {"usable", "shadowed"} else " `metier skills check` says why, and what to do."
+    offered = ", ".join(one_line(each.name, 80) for each in listed if each.offered)
+    if offered:
+        more += f"\nOff until you start it with `metier skills start`: {offered}"
     return f"{words}.{more}"

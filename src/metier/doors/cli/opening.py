@@ -12,9 +12,12 @@ from metier.catalog.listed import Listed
 from metier.config.load import load, state_folder
 from metier.config.settings import Settings
 from metier.errors import MetierError
+from metier.kernel.lives import with_lives
 from metier.model.text import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from metier.record.database import Database
 
 
@@ -35,7 +38,18 @@ def settings_of(ctx: click.Context, *, project: str | None = None) -> Settings:
     settings = load(config=given["config"], roots=given["roots"], project=project)
     for warning in settings.warnings:
         click.echo(f"metier: {one_line(warning)}", err=True)
-    return settings
+    try:
+        return with_lives(settings)
+    except MetierError as error:  # what can be shown without it is shown
+        click.echo(f"metier: {one_line(str(error))}", err=True)
+        return settings
+
+
+def reading_of(ctx: click.Context) -> "Callable[[], Settings]":
+    """Reads the same configuration again each time, for a command that runs for long."""
+    given: dict[str, Any] = ctx.find_root().obj
+    project = os.getcwd()
+    return lambda: load(config=given["config"], roots=given["roots"], project=project)
 
 
 def catalog_of(ctx: click.Context, *, thorough: bool = False) -> tuple[Settings, Catalog]:

@@ -1,11 +1,16 @@
 """`metier prompt`."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from metier.doors.cli.opening import catalog_of
 from metier.model.text import one_line, visible
+
+if TYPE_CHECKING:
+    from metier.catalog.catalog import Catalog
+    from metier.config.settings import Settings
+    from metier.hooks import Bootstrap
 
 _NAMED: Final = 5
 _WHY: Final = {
@@ -24,6 +29,7 @@ _WHY: Final = {
 @click.option("--max", "most", type=click.IntRange(min=0), help="At most so many skills; 0 means no limit.")
 @click.option("--budget", type=click.IntRange(min=0), help="At most so many characters; 0 means no limit.")
 @click.option("--include-unavailable", is_flag=True, help="Also skills whose requirements are not met.")
+@click.option("--bootstrap", is_flag=True, help="Put in what hooks of skills add when an agent starts.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def prompt_command(
@@ -34,6 +40,7 @@ def prompt_command(
     most: int | None,
     budget: int | None,
     include_unavailable: bool,
+    bootstrap: bool,
     as_json: bool,
 ) -> None:
     """Print the text that tells a model which skills there are."""
@@ -42,6 +49,8 @@ def prompt_command(
             "--budget is for the list of skills; with --full instructions are never cut. Say --max instead."
         )
     settings, catalog = catalog_of(ctx)
+    if bootstrap:
+        system = _started(settings, catalog, system)
     from metier.disclosure.prompt import Wanted, prompt
 
     wanted = Wanted(
@@ -68,6 +77,22 @@ def prompt_command(
     click.echo(visible(made.text))
     for reason, names in made.left_out.items():
         click.echo(f"Left out {_WHY[reason]}: {_some(names)}", err=True)
+
+
+def _started(settings: "Settings", catalog: "Catalog", system: str) -> str:
+    """`system`, and what hooks add to it when an agent starts. That runs them, on the record."""
+    import anyio
+
+    from metier.runtime import at_terminal
+
+    async def fire() -> "Bootstrap":
+        async with at_terminal(settings) as runtime:
+            return await runtime.bootstrap()
+
+    made = anyio.run(fire)
+    for problem in made.problems:
+        click.echo(f"metier: {one_line(problem, 400)}", err=True)
+    return "\n\n".join(filter(None, (system, made.text(catalog.by_name))))
 
 
 def _some(names: tuple[str, ...]) -> str:

@@ -17,6 +17,9 @@ _COMMANDS: Final = {
     "untrust": ("metier.doors.cli.trust", "Take back the trust in a skill."),
     "enable": ("metier.doors.cli.enable", "Let a skill be used again that was disabled."),
     "disable": ("metier.doors.cli.enable", "Let a skill be used no more, at once and everywhere."),
+    "start": ("metier.doors.cli.living", "Have a skill live that can, now and with every host."),
+    "stop": ("metier.doors.cli.living", "End the life of a skill until it is started again."),
+    "living": ("metier.doors.cli.living", "Show the skills that can live, and whether they do."),
 }
 
 

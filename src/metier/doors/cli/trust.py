@@ -7,7 +7,7 @@ import click
 from msgspec.structs import replace
 
 from metier.catalog.acting_programs import with_programs
-from metier.catalog.bundle import BundleStore, measure
+from metier.catalog.bundle import BundleStore, Snapshot, measure
 from metier.catalog.catalog import Catalog
 from metier.catalog.entrust import entrust
 from metier.catalog.function_names import name_problems
@@ -108,6 +108,7 @@ def _trust(each: Listed, settings: Settings, *, ask: bool, quiet: bool) -> str:
         return same_bytes(other, trusts)
     if not quiet:
         _show(each, declared, compare(declared, made, settings), settings)
+        _show_hooks(declared, snapshot)
     if ask and not click.confirm("    Trust exactly this?", default=False):
         return "not trusted; nothing was changed"
     found = Bytes(digest=made.digest, signature=made.signature)
@@ -207,6 +208,21 @@ def _show_network(skill: Skill, settings: Settings) -> None:
     hosts = ", ".join(sorted(hosts_for(skill, settings.skills.entries)))
     name = f"hosts under [skills.entries.{one_line(skill.name, 80)}] in metier.toml"
     click.echo(f"    asks for the network: {one_line(hosts) if hosts else f'none until you name its {name}'}")
+
+
+def _show_hooks(skill: Skill, snapshot: Snapshot | None) -> None:
+    """What of it is run by itself from then on, whenever something happens."""
+    if snapshot is None or not any(file.path.startswith("hooks/") for file in snapshot.files):
+        return
+    from metier.hooks.installed import hooks_in  # few skills have any
+
+    for hook in hooks_in(skill, snapshot):
+        on = (
+            f"on {', '.join(sorted(hook.events))}: sees what happens there"
+            if not hook.problem
+            else hook.problem
+        )
+        click.echo(f"    hook: {one_line(hook.file, 120) or '-'}, {one_line(on, 300)}")
 
 
 def _show_tools(skill: Skill) -> None:

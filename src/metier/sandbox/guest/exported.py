@@ -14,9 +14,9 @@ MOST_DEPTH = 24
 FIELDS = ("id", "version", "name", "description", "settings", "capabilities", "intents", "actions")
 
 
-def contract_of(path: str, module: str) -> "dict[str, object]":
-    """The contract of the package or module whose file is `path`; `module` is the name it calls itself by."""
-    import importlib.util  # most runs are no probes
+def imported(path: str, module: str) -> object:
+    """The package or module whose file is `path`; `module` is the name it calls itself by."""
+    import importlib.util  # most runs need none of it
 
     package = os.path.basename(path) == "__init__.py"
     search = [os.path.dirname(path)] if package else None
@@ -26,6 +26,12 @@ def contract_of(path: str, module: str) -> "dict[str, object]":
     loaded = importlib.util.module_from_spec(spec)
     sys.modules[module] = loaded
     spec.loader.exec_module(loaded)
+    return loaded
+
+
+def contract_of(path: str, module: str) -> "dict[str, object]":
+    """The contract of the package or module whose file is `path`."""
+    loaded = imported(path, module)
     skill: object = getattr(loaded, "skill", None)
     if skill is not None:
         return {"contract": read(skill)}

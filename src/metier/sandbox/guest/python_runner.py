@@ -1,7 +1,8 @@
 """Runs one piece of Python code in a process of its own, and speaks to the host over the bridge.
 
 The code is `async def main(params, context)` (or a plain `def`) in a file of the skill, or inline code that leaves
-its answer in `result`. What it prints is output, never an answer; only plain JSON goes back.
+its answer in `result`; or it is a skill that lives (`python_life.py`). What it prints is output, never an answer; only
+plain JSON goes back.
 
 Standard library only: the package is not importable here.
 """
@@ -9,140 +10,37 @@ Standard library only: the package is not importable here.
 import asyncio
 import inspect
 import io
-import json
 import linecache
 import os
 import sys
-import traceback
 import types
 from ast import PyCF_ALLOW_TOP_LEVEL_AWAIT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Generator
-    from typing import Any, TypeAlias
+    from typing import Any
 
     from metier.sandbox.guest.exported import PROBE, contract_of
+    from metier.sandbox.guest.python_bridge import (
+        AT_ONCE,
+        Bridge,
+        HostError,
+        Message,
+        Reply,
+        plain,
+        show,
+        told,
+    )
+    from metier.sandbox.guest.python_life import Life
     from metier.sandbox.guest.touched import Touched
-
-    Message: TypeAlias = dict[str, Any]
 else:
     from exported import PROBE, contract_of
+    from python_bridge import AT_ONCE, Bridge, HostError, Reply, plain, show, told
+    from python_life import Life
     from touched import Touched
 
 RAISED, BAD_RESULT = -32000, -32001
 MESSAGE_MOST = 8_000
-AT_ONCE = 32
-"""The host answers so many requests at once, and refuses further ones."""
-
-
-class HostError(Exception):
-    """The host did not do what was asked. `name` says why in one word."""
-
-    def __init__(self, name: str, message: str) -> None:
-        super().__init__(message)
-        self.name = name
-
-
-class Reply:
-    """An answer of the host that may still be on its way: `await` it, or `wait()` for it where nothing is async."""
-
-    def __init__(self, bridge: "Bridge", number: int) -> None:
-        self._bridge = bridge
-        self._number = number
-
-    def wait(self) -> object:
-        """The answer; raises HostError."""
-        return self._bridge.answer(self._number)
-
-    def __await__(self) -> "Generator[Any, None, object]":
-        yield from self._bridge.until(self._number).__await__()
-        return self._bridge.answer(self._number)
-
-
-class Bridge:
-    """Requests out, answers in, one line each."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._data = b""
-        self._number = 0
-        self._open: set[int] = set()
-        self._answers: dict[int, Message] = {}
-        self._expected: dict[int, asyncio.Future[None]] = {}
-        first: Message = json.loads(self._line())
-        self._prefix = first["key"].encode() + b" "
-        self.run: Message = first["params"]
-
-    def send(self, message: "Message") -> None:
-        self.write(self.line(plain({"jsonrpc": "2.0", **message})))
-
-    def line(self, text: str) -> bytes:
-        """A message as the bytes that are sent."""
-        return self._prefix + text.encode("utf-8") + b"\n"
-
-    def write(self, line: bytes) -> None:
-        left = memoryview(line)
-        while left:
-            left = left[os.write(self._descriptor, left) :]
-
-    def ask(self, method: str, params: dict[str, object]) -> Reply:
-        number = self._number + 1
-        line = self.line(plain({"jsonrpc": "2.0", "id": number, "method": method, "params": params}))
-        if len(line) > self.run["most_message"]:
-            raise HostError("TooLarge", f"{method}: the arguments are larger than a message may be")
-        self._number = number
-        self._open.add(number)
-        self.write(line)
-        return Reply(self, number)
-
-    def fewer(self, most: int) -> None:
-        """Wait until fewer than so many requests are without an answer."""
-        while len(self._open) >= most:
-            self._read()
-
-    def answer(self, number: int) -> object:
-        while number not in self._answers:
-            self._read()
-        answer = self._answers.pop(number)
-        if "error" in answer:
-            raise HostError(answer["error"]["data"]["name"], answer["error"]["message"])
-        return answer["result"]
-
-    async def until(self, number: int) -> None:
-        """Let other tasks run until an answer is there."""
-        loop = asyncio.get_running_loop()
-        if not self._expected:
-            loop.add_reader(self._descriptor, self._readable)
-        while number not in self._answers:
-            future = self._expected.setdefault(number, loop.create_future())
-            await future
-        self._expected.pop(number, None)
-        if not self._expected:
-            loop.remove_reader(self._descriptor)
-
-    def _readable(self) -> None:
-        self._read()
-        while b"\n" in self._data:  # what was read along makes no descriptor readable
-            self._read()
-
-    def _read(self) -> None:
-        answer = json.loads(self._line())
-        number = answer["id"]
-        self._open.discard(number)
-        self._answers[number] = answer
-        future = self._expected.get(number)
-        if future is not None and not future.done():
-            future.set_result(None)
-
-    def _line(self) -> bytes:
-        pieces = [self._data]
-        while b"\n" not in pieces[-1]:
-            pieces.append(os.read(self._descriptor, 65_536))
-            if not pieces[-1]:
-                os._exit(1)  # the host is gone
-        line, _, self._data = b"".join(pieces).partition(b"\n")
-        return line
 
 
 class CallLog:
@@ -258,14 +156,6 @@ def tell(bridge: Bridge, touched: "Touched") -> None:
         bridge.send({"method": "refused", "params": {"kind": kind, "what": what}})
 
 
-def told(error: BaseException) -> str:
-    """What an exception says, also of one that cannot say it."""
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001  code of the exception's own
-        return ""
-
-
 def surroundings(request: "Message", environment: "dict[str, str]") -> None:
     """The environment, the standard streams and the import path of this run, instead of the supervisor's.
 
@@ -285,26 +175,29 @@ def surroundings(request: "Message", environment: "dict[str, str]") -> None:
 
 def run(bridge: Bridge) -> object:
     """Load the code and have it run."""
-    told = bridge.run
-    params = told["arguments"]
-    context = Context(bridge, {**told["context"], "out": os.environ["METIER_OUT"]})
+    asked = bridge.run
+    if asked["kind"] == "life":
+        Life(bridge).live()
+        return None
+    params = asked["arguments"]
+    context = Context(bridge, {**asked["context"], "out": os.environ["METIER_OUT"]})
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module
-    if told["kind"] == "inline":
+    if asked["kind"] == "inline":
         module.__dict__.update(params=params, context=context, result=None, HostError=HostError)
-        code = compiled(told["source"], "<code>")
+        code = compiled(asked["source"], "<code>")
         finish(eval(code, module.__dict__))  # noqa: S307  this is what it is for
         return module.__dict__.get("result")
-    path = told["path"]
-    if told["function"] == PROBE:
+    path = asked["path"]
+    if asked["function"] == PROBE:
         return contract_of(path, params["module"])
     with open(path, encoding="utf-8") as file:
         source = file.read()
     module.__dict__.update(__file__=path, __name__="skill")
     exec(compile(source, path, "exec"), module.__dict__)  # noqa: S102
-    function = module.__dict__.get(told["function"])
+    function = module.__dict__.get(asked["function"])
     if not callable(function):
-        raise AttributeError(f"the file has no function {told['function']!r}")
+        raise AttributeError(f"the file has no function {asked['function']!r}")
     takes = len(inspect.signature(function).parameters)
     return finish(function(*(params, context)[:takes]))
 
@@ -327,7 +220,8 @@ def finish(value: object) -> object:
 
 def give(bridge: Bridge, value: object) -> int:
     """Send the result, if it is plain JSON. What was asked for before the end is done before the end."""
-    bridge.fewer(1)
+    if bridge.run["kind"] != "life":  # which has waited already, as long as it does
+        bridge.fewer(1)
     most = bridge.run["most_result"]
     try:
         text = plain(value)
@@ -344,18 +238,3 @@ def give(bridge: Bridge, value: object) -> int:
     # Only here: what was made of the result before it failed is gone now, and there is room to say so.
     bridge.send({"id": 0, "error": {"code": BAD_RESULT, "message": message, "data": {"name": name}}})
     return 1
-
-
-def plain(value: object) -> str:
-    """JSON in ASCII, a byte a character."""
-    return json.dumps(value, allow_nan=False, separators=(",", ":"))
-
-
-def show(error: BaseException) -> None:
-    """The traceback without our own frames, for the author of the code."""
-    try:
-        trace = traceback.TracebackException.from_exception(error, limit=20)
-        trace.stack[:] = [frame for frame in trace.stack if frame.filename != __file__]
-        sys.stderr.writelines(trace.format())
-    except Exception:  # noqa: BLE001  an exception whose own text fails
-        sys.stderr.write(type(error).__name__ + "\n")

@@ -1,7 +1,7 @@
 // From a file or a text to the function that is called. What the code is written as is found out by compiling it:
 // text that could be CommonJS is compiled as that, and if its syntax is not, it is loaded as a module.
 
-import { apart } from "./stacks.mjs";
+import { apart, short } from "./stacks.mjs";
 
 // A name and no literal: the engine would load what stands in a literal before anything is run.
 const MODULES = ["node", "module"].join(":");
@@ -11,6 +11,8 @@ const AsyncFunction = (async () => {}).constructor;
 const MaybeCommonJs = /\b(?:module\s*\.\s*exports|exports\s*[.[]|require\s*\()/;
 const NeedsNode = /\b(?:require|import)\s*\(|\brequire\s*\.\s*\w/;
 const MaybeModule = /(?:^|[;}\s])(?:export[\s{*]|import[\s{*"'])/;
+const NotThere = /^Import "([^"]*)" not a dependency/;
+const NO_PACKAGE = "nothing is fetched here; put the package into the skill's own node_modules, or bundle it into its file";
 const ARGUMENTS = ["exports", "module", "__filename", "__dirname", "require"];
 
 /** Everything a file of the skill exports. */
@@ -23,7 +25,12 @@ export async function loadFile(path) {
       if (made !== null) return NeedsNode.test(text) ? required(path) : executed(made, path);
     }
   }
-  return await import(address(path));
+  try {
+    return await import(address(path));
+  } catch (error) {
+    const name = NotThere.exec(error?.message)?.[1];
+    throw name === undefined ? error : short(new TypeError(`it imports "${name}", which it does not bring: ${NO_PACKAGE}`));
+  }
 }
 
 /** The function meant by `name` among what a file exports. */

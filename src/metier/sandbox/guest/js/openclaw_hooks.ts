@@ -14,6 +14,24 @@ export interface BootstrapFile {
 export interface HookContext {
   bootstrapFiles: BootstrapFile[];
   workspaceDir?: string;
+  /** On events about tools. What the tool said is in the variable CLAUDE_TOOL_OUTPUT. */
+  toolName?: string;
+  /** Its arguments; with a mask over what is likely a secret, unless the hook is a gate. */
+  params?: Record<string, unknown>;
+  skill?: string;
+  callId?: string;
+  outcome?: "completed" | "failed";
+  error?: string;
+  /** On events about messages. */
+  from?: string;
+  to?: string;
+  content?: string;
+  channelId?: string;
+  conversationId?: string;
+  messageId?: string;
+  /** For a gate hook to leave: what it says about the call, and why. */
+  decision?: "allow" | "ask" | "deny";
+  reason?: string;
 }
 
 /** What happened. */

@@ -9,6 +9,7 @@ import { flush, sayWhere, takeStreams } from "./streams.mjs";
 import { takeWire } from "./wire.mjs";
 
 const HOOKS = new URL("./hook.mjs", import.meta.url).href; // no literal: see load.mjs
+const LIFE = new URL("./life.mjs", import.meta.url).href;
 const EXPORTED = new URL("./exported.mjs", import.meta.url).href;
 const OURS = "metier:"; // such a name is no export of the skill, but something of ours done with what it exports
 
@@ -21,6 +22,8 @@ const setVariable = Deno.env.set.bind(Deno.env);
 const whereabouts = Deno.cwd;
 const RAISED = -32000;
 const BAD_RESULT = -32001;
+const LAST_REQUESTS = 2_000; // milliseconds
+let lives = false;
 
 async function hook(run) {
   const { offer, take, takenUp } = await import(HOOKS);
@@ -28,6 +31,12 @@ async function hook(run) {
   const exports = await loadFile(run.file);
   if (takenUp() === null) await take(chosen(exports, run.export));
   return await takenUp();
+}
+
+async function life(run) {
+  lives = true;
+  const { live } = await import(LIFE);
+  return await live(() => loadFile(run.file), run.context.skill, wire);
 }
 
 async function ours(run) {
@@ -40,6 +49,7 @@ async function ours(run) {
 
 async function result(run) {
   if (run.kind === "hook") return await hook(run);
+  if (run.kind === "life") return await life(run);
   if (run.kind === "handler" && startsWith(run.export, OURS)) return await ours(run);
   // Where it starts in its temporary folder it may write there, and leave files in `out`.
   const seen = run.out ? { ...run.context, out: `${whereabouts()}/out` } : run.context;
@@ -62,6 +72,11 @@ function fail(thrown) {
   wire.fail(stringify(error));
 }
 
+// A life may have asked for something that takes long, and does not wait for it when it is disabled.
+function soon(answered) {
+  return Promise.race([answered, new Promise((resolve) => setTimeout(resolve, LAST_REQUESTS))]);
+}
+
 async function main(run) {
   try {
     const names = Object.keys(run.environment);
@@ -69,7 +84,7 @@ async function main(run) {
     const value = await result(run);
     const body = encoded(value, "the result");
     // What was asked for before the end is done before the end.
-    await wire.answered();
+    await (lives ? soon(wire.answered()) : wire.answered());
     flush();
     wire.finish(body);
   } catch (thrown) {
@@ -86,13 +101,19 @@ async function practise() {
   await Deno.lstat(file); // its thread then waits for the first answer that is read
 }
 
+// What nobody waited for ends a run. One that lives has many parts, and goes on without the one that failed.
+function astray(thrown) {
+  if (lives) wire.tell("error", words(`${calledName(thrown)}: ${said(thrown)}`, 8192));
+  else fail(thrown);
+}
+
 addEventListener("unhandledrejection", (event) => {
   event.preventDefault();
-  fail(event.reason);
+  astray(event.reason);
 });
 addEventListener("error", (event) => {
   event.preventDefault();
-  fail(event.error);
+  astray(event.error);
 });
 takeStreams(wire.tell);
 sayWhere();

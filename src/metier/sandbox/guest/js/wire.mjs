@@ -51,6 +51,7 @@ let reading = false;
 let last = 0;
 let open = 0;
 let emptied = null;
+let heard = null; // who is told what the host asks of code that lives
 const waiting = new Map();
 /** Requests that were not sent yet, by number. */
 const later = new Map();
@@ -60,7 +61,7 @@ let nextLater = 1;
 export function takeWire() {
   if (given) throw named("PermissionDenied", "the bridge belongs to the runner");
   given = true;
-  return { order, ask, tell, readNothing, answered, finish, fail };
+  return { order, ask, tell, readNothing, answered, finish, fail, listen, ready, reply, refuse };
 }
 
 /** The one thing the host asks of us. Blocks until it comes. */
@@ -111,6 +112,30 @@ function tell(level, text, open = false) {
     const params = `{"level":"${level}","message":${message},"open":${open || at + PIECE < text.length}}`;
     send(made(`{"jsonrpc":"2.0","method":"log","params":${params}}\n`));
   }
+}
+
+/** Have `hear` told, by id and params, what the host asks besides the run, for as long as it lasts. */
+function listen(hear) {
+  heard = hear;
+  if (!reading) readAnswers();
+}
+
+/** Say that from now on the host may ask. */
+function ready() {
+  send(made('{"jsonrpc":"2.0","method":"ready","params":{}}\n'));
+}
+
+/** Answer what the host asked: `body` is JSON. False, and nothing is sent, where it is larger than a message may be. */
+function reply(id, body) {
+  const line = made(`{"jsonrpc":"2.0","id":${id},"result":${body}}\n`);
+  if (sizeOf(line) > mostBytes) return false;
+  if (!ended) send(line);
+  return true;
+}
+
+/** Answer that it was not done: `body` is JSON. */
+function refuse(id, body) {
+  if (!ended) send(made(`{"jsonrpc":"2.0","id":${id},"error":${body}}\n`));
 }
 
 /** Read a line that nobody sent, as practice. */
@@ -171,12 +196,15 @@ function send(line) {
   for (let sent = 0; sent < sizeOf(line);) sent += writeNow(stdout, part(line, sent, sizeOf(line)));
 }
 
-// A read is under way only while an answer is owed: code that waits for nothing at all then ends by itself.
+// A read is under way only while an answer is owed: code that waits for nothing at all then ends by itself. What lives waits for us.
 async function readAnswers() {
   reading = true;
-  while (open > 0) {
+  while (open > 0 || heard !== null) {
     const got = await read(stdin, room());
-    if (got === null) break;
+    if (got === null) {
+      if (heard !== null) leave(1); // the host is gone
+      break;
+    }
     filled += got;
     for (let line = nextLine(); line !== null; line = nextLine()) settle(parse(line));
   }
@@ -184,6 +212,7 @@ async function readAnswers() {
 }
 
 function settle(message) {
+  if (message.method !== undefined) return heard(message.id, message.params);
   const asked = mapGet(waiting, message.id);
   if (asked === undefined) return;
   mapDelete(waiting, message.id);

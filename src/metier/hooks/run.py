@@ -13,6 +13,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec.structs import replace
 
+from metier.gate.budget import HOOK
 from metier.gate.situation import Situation
 from metier.model.call import Call, Principal, ValidCall
 from metier.model.digest import Json
@@ -23,7 +24,7 @@ from metier.model.permission import WORKSPACE, PermissionSet
 from metier.model.skill import Limits, Tool
 from metier.pipeline import House, run
 
-NAME: Final = "hooks.run"
+NAME: Final = HOOK
 LIMITS: Final = Limits(timeout=10.0)
 MOST_OUTPUT: Final = 262_144
 """Characters of a tool's output that a hook is shown."""
@@ -56,6 +57,9 @@ async def run_hook(
     workspace: str = "",
     tool_output: str | None = None,
     limits: Limits = LIMITS,
+    export: str = "default",
+    inside: str = "",
+    fired: bool = False,
 ) -> Outcome:
     """Call one hook. The value of a `Completed` is a context of the same form as the one in `event`.
 
@@ -65,6 +69,9 @@ async def run_hook(
         workspace: the one folder it may read, absolute; the operator's workspace when empty. The event's context says
             it as `workspaceDir`.
         tool_output: what the tool said, where the event is about one. On any other event it refuses the call.
+        export: which function of the file it is.
+        inside: the id of the call that the event is about, where it is about one.
+        fired: whether it happened, and nobody asked for it; then it is not counted as something `principal` does.
 
     Raises:
         ValueError: when `workspace` is not an absolute path in its normal form.
@@ -78,7 +85,7 @@ async def run_hook(
         subject="skill",
         permissions=contract,
         limits=limits,
-        entry=ScriptHandler(path=hook, language=_language(hook), hook=True),
+        entry=ScriptHandler(path=hook, language=_language(hook), export=export, hook=True),
     )
     arguments: dict[str, Json] = {
         "skill": skill,
@@ -86,9 +93,15 @@ async def run_hook(
         "event": _with_workspace(event, workspace or house.workshop.ground.workspace),
     }
     if tool_output is not None:
-        arguments["tool_output"] = _shown(tool_output)
+        arguments["tool_output"] = shown(tool_output)
     call = Call(
-        id=f"call_{secrets.token_hex(12)}", principal=principal, tool=NAME, arguments=arguments, fleeting=True
+        id=f"call_{secrets.token_hex(12)}",
+        principal=principal,
+        tool=NAME,
+        arguments=arguments,
+        parent=inside or None,
+        unattended=fired,
+        fleeting=True,
     )
 
     async def look(valid: ValidCall) -> Situation:
@@ -98,7 +111,7 @@ async def run_hook(
 
     return await run(
         call,
-        House(
+        House(  # with nobody around it: a hook sets off no hooks
             tools={NAME: tool},
             catalog=house.catalog,
             look=look,
@@ -121,7 +134,7 @@ def _with_workspace(event: Json, workspace: str) -> Json:
     return {**event, "context": {**context, "workspaceDir": workspace}}
 
 
-def _shown(output: str) -> str:
+def shown(output: str) -> str:
     """Output as a variable can hold it: what moves a cursor, and half a character, are marked; the end is cut off."""
     text = _CONTROL.sub("\ufffd", output[:MOST_OUTPUT])
     return text if len(output) <= MOST_OUTPUT else f"{text}… [cut, {len(output):,} characters]"

@@ -1,0 +1,219 @@
+"""`metier triggers`: what happens by itself when a message, an event or a tool call comes. Every change is a call of the owner's."""
+
+import click
+import msgspec
+
+from metier.doors.cli.by_itself import asked, definition, given_arguments, local, rows, text_of
+from metier.model.digest import Json
+from metier.model.text import one_line, visible
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print how the call ended as one JSON object.")
+
+
+@click.group("triggers")
+def triggers_command() -> None:
+    """Set up what happens by itself when a message, an event or a tool call comes. `metier host` must run."""
+
+
+@triggers_command.command("list")
+@_JSON
+@click.pass_context
+def list_command(ctx: click.Context, as_json: bool) -> None:
+    """Print every trigger: what sets it off, what it does, and why it does not fire."""
+    answer = asked(ctx, "triggers.list", {}, as_json=as_json)
+    if answer is None:
+        return
+    found = rows(answer, "triggers")
+    for row in found:
+        click.echo(_line(row))
+        if problem := text_of(row, "problem", 200) or text_of(row, "last_outcome", 200):
+            click.echo(f"    {problem}")
+    if not found:
+        click.echo("There are no triggers. `metier triggers add --help` says how to set one up.", err=True)
+
+
+@triggers_command.command("add")
+@click.argument("file", required=False)
+@click.option("--name", help="What to call it.")
+@click.option(
+    "--message", "patterns", multiple=True, metavar="PATTERN", help="Fires on messages. May be repeated."
+)
+@click.option("--match", type=click.Choice(["exact", "contains", "regex", "startsWith"]), default="contains")
+@click.option("--event", "events", multiple=True, metavar="NAME", help="Fires on events. May be repeated.")
+@click.option(
+    "--source", "sources", multiple=True, metavar="SKILL", help="Whose events; Metier's own unless said."
+)
+@click.option("--on-tool", "tools", multiple=True, metavar="TOOL", help="Fires on calls. May be repeated.")
+@click.option("--timing", type=click.Choice(["before", "after", "instead"]), default="after")
+@click.option("--tool", metavar="TOOL", help="What it calls.")
+@click.option(
+    "--arguments",
+    default="{}",
+    metavar="JSON",
+    help="For the tool; {{message.text}} and the like are filled.",
+)
+@click.option("--reply", metavar="TEXT", help="What to send back; {{result}} is what the tool gave.")
+@click.option(
+    "--cooldown", type=float, default=0.0, metavar="SECONDS", help="How long it rests after each firing."
+)
+@_JSON
+@click.pass_context
+def add_command(
+    ctx: click.Context,
+    file: str | None,
+    name: str | None,
+    patterns: tuple[str, ...],
+    match: str,
+    events: tuple[str, ...],
+    sources: tuple[str, ...],
+    tools: tuple[str, ...],
+    timing: str,
+    tool: str | None,
+    arguments: str,
+    reply: str | None,
+    cooldown: float,
+    as_json: bool,
+) -> None:
+    """Set up a trigger: from FILE (JSON; - is standard input), or by options. It acts on your behalf.
+
+    Example: metier triggers add --name weather --message weather --tool forecast/today --reply '{{result}}'
+    """
+    trigger: dict[str, Json]
+    if file is not None:
+        trigger = definition(file)
+    else:
+        if sum(map(bool, (patterns, events, tools))) != 1:
+            raise click.UsageError("Say what sets it off: a FILE, or one of --message, --event, --on-tool")
+        if not name:
+            raise click.UsageError("Say what to call it: --name")
+        trigger = {"name": name, "timing": timing, "arguments": given_arguments(arguments)}
+        trigger["cooldownMs"] = round(cooldown * 1_000)
+        if tool:
+            trigger["tool"] = tool
+        if reply is not None:
+            trigger["contextTemplate"] = reply
+        if patterns:
+            trigger |= {"type": "message", "patterns": [*patterns], "matchMode": match}
+        elif events:
+            trigger |= {"type": "event", "events": [*events]}
+            if sources:
+                trigger["sources"] = [*sources]
+        else:
+            trigger |= {"type": "tool_use", "toolNames": [*tools]}
+    answer = asked(ctx, "triggers.create", {"trigger": trigger}, as_json=as_json)
+    if answer is not None:
+        click.echo(f"✓ {text_of(answer, 'name')} is set up ({text_of(answer, 'id')}).")
+
+
+@triggers_command.command("show")
+@click.argument("id")
+@_JSON
+@click.pass_context
+def show_command(ctx: click.Context, id: str, as_json: bool) -> None:
+    """Print the trigger ID (or its name) and what it last did."""
+    answer = asked(ctx, "triggers.get", {"id": id}, as_json=as_json)
+    if answer is None:
+        return
+    click.echo(_line(answer))
+    click.echo(f"  set up by {text_of(answer, 'owner')}" + _from(answer))
+    if problem := text_of(answer, "problem", 300):
+        click.echo(f"  broken: {problem}")
+    written = msgspec.json.format(msgspec.json.encode(answer.get("definition")), indent=2).decode()
+    click.echo(visible(written))
+    for row in rows(answer, "firings"):
+        click.echo(f"  {local(row.get('at'))}  {text_of(row, 'outcome', 200)}  {text_of(row, 'call_id')}")
+
+
+@triggers_command.command("enable")
+@click.argument("id")
+@_JSON
+@click.pass_context
+def enable_command(ctx: click.Context, id: str, as_json: bool) -> None:
+    """Let the trigger ID fire."""
+    _done(asked(ctx, "triggers.enable", {"id": id}, as_json=as_json), "fires again.")
+
+
+@triggers_command.command("disable")
+@click.argument("id")
+@_JSON
+@click.pass_context
+def disable_command(ctx: click.Context, id: str, as_json: bool) -> None:
+    """Keep the trigger ID from firing."""
+    _done(asked(ctx, "triggers.disable", {"id": id}, as_json=as_json), "does not fire any more.")
+
+
+@triggers_command.command("rm")
+@click.argument("id")
+@_JSON
+@click.pass_context
+def remove_command(ctx: click.Context, id: str, as_json: bool) -> None:
+    """Remove the trigger ID."""
+    _done(asked(ctx, "triggers.remove", {"id": id}, as_json=as_json), "is removed.")
+
+
+@triggers_command.command("adopt")
+@click.argument("skill")
+@_JSON
+@click.pass_context
+def adopt_command(ctx: click.Context, skill: str, as_json: bool) -> None:
+    """Accept the triggers that the file of SKILL declares. Until then they fire nothing; then they act on your behalf."""
+    answer = asked(ctx, "triggers.adopt", {"skill": skill}, as_json=as_json)
+    for row in rows(answer, "adopted") if answer is not None else []:
+        click.echo(f"✓ {text_of(row, 'name')} is set up ({text_of(row, 'id')}).")
+
+
+@triggers_command.command("test")
+@click.option("--text", help="As if this message came.")
+@click.option("--channel", metavar="NAME", help="Over this channel.")
+@click.option("--event", metavar="NAME", help="As if this happened.")
+@click.option("--source", metavar="SKILL", help="Whose event it is; Metier's own unless said.")
+@click.option("--on-tool", "tool", metavar="TOOL", help="As if this tool were called.")
+@click.option("--timing", type=click.Choice(["before", "after", "instead"]), default="after")
+@_JSON
+@click.pass_context
+def test_command(
+    ctx: click.Context,
+    text: str | None,
+    channel: str | None,
+    event: str | None,
+    source: str | None,
+    tool: str | None,
+    timing: str,
+    as_json: bool,
+) -> None:
+    """Say which triggers would fire, in which order. Nothing is fired."""
+    said = {"text": text, "channel": channel, "event": event, "source": source, "tool": tool}
+    arguments: dict[str, Json] = {key: value for key, value in said.items() if value is not None}
+    if tool is not None:
+        arguments["phase"] = timing
+    answer = asked(ctx, "triggers.test", arguments, as_json=as_json)
+    if answer is None:
+        return
+    found = rows(answer, "would_fire")
+    for row in found:
+        filled = one_line(msgspec.json.encode(row.get("arguments")).decode(), 200)
+        click.echo(f"{_line(row)}\n    with {filled}")
+    if not found:
+        click.echo("Nothing would fire.")
+
+
+def _done(answer: dict[str, Json] | None, done: str) -> None:
+    if answer is not None:
+        click.echo(f"✓ {text_of(answer, 'name') or text_of(answer, 'id')} {done}")
+
+
+def _line(row: dict[str, Json]) -> str:
+    about = row.get("definition")
+    kind, does = "", ""
+    if isinstance(about, dict):
+        kind = str(about.get("type"))
+        called = about.get("tool") or about.get("actionId")
+        does = f"calls {one_line(str(called), 80)}" if called else "sends a text"
+        does = f"{about.get('timing', 'after')}: {does}"
+    fired = f"fired {text_of(row, 'fired')} times, last {local(row.get('last_fired'))}"
+    return f"{text_of(row, 'id'):22} {text_of(row, 'status'):9} {text_of(row, 'name', 60):24} {kind:10} {does}; {fired}"
+
+
+def _from(row: dict[str, Json]) -> str:
+    skill = text_of(row, "skill", 80)
+    return f", from the file of the skill {skill}" if skill else ""

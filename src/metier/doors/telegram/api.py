@@ -1,0 +1,185 @@
+"""Questions to Telegram's Bot API, by Metier's own egress. The token stands in the path there, so it is asked for at the last moment and
+masked in whatever comes back: no address, error or log of ours has it."""
+
+import hmac
+import json
+import logging
+import secrets as random
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Literal, TypeAlias, final
+
+import anyio
+import msgspec
+from msgspec import Struct
+
+from metier.errors import ConfigError
+from metier.model.digest import Json
+from metier.model.text import one_line
+from metier.sandbox.egress import Egress
+from metier.sandbox.egress_limits import EgressLimits
+from metier.sandbox.reply import Answer, Denied, Failed, Reply, Violation
+from metier.sandbox.url import BadUrl, read_url
+
+Kind: TypeAlias = Literal["down", "doubtful", "flood", "refused", "unauthorized", "conflict", "unusable"]
+"""`down`: nothing was sent. `doubtful`: it may have been done all the same. `unusable`: nothing can be asked as things are set up."""
+MOST_BYTES: Final = 8_388_608
+"""Of one answer. A hundred of the longest messages are less."""
+SECONDS: Final = 20.0
+"""For everything but a poll."""
+LONGEST_POLL: Final = 60
+_SPARE: Final = 15.0
+"""What a poll may take beyond the time it asked for."""
+_NAME: Final = "bot_token"
+_LIMITS: Final = EgressLimits(
+    upload_bytes=1_048_576,
+    download_bytes=MOST_BYTES,
+    read_seconds=LONGEST_POLL + _SPARE,
+    total_seconds=LONGEST_POLL + 2 * _SPARE,
+)
+_log: Final = logging.getLogger("metier.telegram")
+
+
+@final
+class Trouble(Exception):
+    """Telegram did not do it. Nothing in here is secret."""
+
+    def __init__(self, kind: Kind, message: str, *, seconds: float = 0.0) -> None:
+        super().__init__(message)
+        self.kind: Kind = kind
+        self.message = message
+        self.seconds = seconds
+        """How long it said to wait."""
+
+
+class _Parameters(Struct, frozen=True):
+    retry_after: int | float = 0
+
+
+class _Envelope(Struct, frozen=True):
+    ok: bool
+    result: msgspec.Raw = msgspec.Raw(b"null")
+    error_code: int = 0
+    description: str = ""
+    parameters: _Parameters = _Parameters()
+
+
+@final
+class BotApi:
+    """The Bot API at one place, for the bot whose token `token` gives. Belongs to one loop."""
+
+    def __init__(self, place: str, token: Callable[[], Awaitable[str | None]]) -> None:
+        self._place = place
+        self._token = token
+        self._known = ""
+        self._egress: Egress | None = None
+        self._turn = anyio.Lock()
+
+    async def ask(self, method: str, given: Mapping[str, Json], *, seconds: float = SECONDS) -> msgspec.Raw:
+        """What Telegram gives for it.
+
+        Raises:
+            Trouble: when it gives nothing.
+        """
+        body = msgspec.json.encode({name: value for name, value in given.items() if value is not None})
+        return await self._asked(method, body, "application/json", seconds)
+
+    async def upload(self, method: str, name: str, data: bytes, **given: str) -> msgspec.Raw:
+        """The same with a file, as forms carry one."""
+        mark = random.token_hex(16)
+        parts = [
+            f'--{mark}\r\nContent-Disposition: form-data; name="{field}"\r\n\r\n{value}\r\n'.encode()
+            for field, value in given.items()
+        ]
+        parts.append(
+            f'--{mark}\r\nContent-Disposition: form-data; name="document"; filename={json.dumps(name)}\r\n'
+            "Content-Type: text/plain; charset=utf-8\r\n\r\n".encode()
+        )
+        body = b"".join((*parts, data, f"\r\n--{mark}--\r\n".encode()))
+        return await self._asked(method, body, f"multipart/form-data; boundary={mark}", SECONDS)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        egress, self._egress, self._known = self._egress, None, ""
+        if egress is not None:
+            await egress.__aexit__(None, None, None)
+
+    async def _asked(self, method: str, body: bytes, kind: str, seconds: float) -> msgspec.Raw:
+        token = await self._token()
+        if not token:
+            raise Trouble("unusable", "there is no bot token; set the skill's setting bot_token")
+        if not token.isascii() or not token.replace(":", "").replace("-", "").replace("_", "").isalnum():
+            raise Trouble("unusable", "the bot token is none: letters, digits, :, - and _")
+        egress, origin = await self._opened(token)
+        reply: Reply = Failed(code="timed_out", message="it took too long")
+        with anyio.move_on_after(seconds):
+            reply = await egress.request(
+                "POST", f"{origin}/bot{token}/{method}", headers={"Content-Type": kind}, body=body
+            )
+        return _result(method, reply)
+
+    async def _opened(self, token: str) -> tuple[Egress, str]:
+        """An egress that masks this token from its first answer on."""
+        url = read_url(self._place)
+        if isinstance(url, BadUrl):
+            raise Trouble("unusable", f"[telegram] api cannot be read: {url.why}")
+        async with self._turn:
+            same = hmac.compare_digest(token.encode(), self._known.encode())
+            if self._egress is None or not same:
+                await self.close()
+                try:
+                    made = Egress(
+                        hosts=frozenset(),
+                        own=url.origin,
+                        limits=_LIMITS,
+                        reveal=lambda _name: token,
+                        secrets=frozenset({_NAME}),
+                    )
+                except ConfigError as problem:
+                    raise Trouble("unusable", f"[telegram] api: {problem.message}") from None
+                self._egress, self._known = await made.__aenter__(), token
+            return self._egress, f"{url.origin}{url.target.rstrip('/')}"
+
+
+def _result(method: str, reply: Reply) -> msgspec.Raw:
+    match reply:
+        case Answer(truncated=True):
+            raise Trouble(
+                "refused", f"what Telegram answered to {method} is longer than {MOST_BYTES:,} bytes"
+            )
+        case Answer():
+            return _of(method, reply)
+        case Failed(code="lookup_failed" | "connect_failed" | "tls_failed"):
+            raise Trouble("down", f"Telegram cannot be reached: {reply.message}")
+        case Failed(code="invalid_url" | "redirect_refused" | "invalid_request") | Denied() | Violation():
+            raise Trouble("unusable", f"Telegram is not asked: {reply.message}")
+        case Failed(code="too_large"):
+            raise Trouble("refused", f"{method} is too large: {reply.message}")
+        case Failed():
+            raise Trouble("doubtful", f"Telegram broke off: {reply.message}")
+
+
+def _of(method: str, reply: Answer) -> msgspec.Raw:
+    try:
+        told = msgspec.json.decode(reply.body, type=_Envelope)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        _log.warning("%s was answered with status %d and no JSON of Telegram's", method, reply.status)
+        kind: Kind = "down" if reply.status >= 500 else "doubtful"
+        raise Trouble(
+            kind, f"what came back for {method} is no answer of Telegram's (status {reply.status})"
+        ) from None
+    if told.ok:
+        return told.result
+    said = one_line(told.description, 200) or "no reason given"
+    match told.error_code or reply.status:
+        case 401 | 404:
+            raise Trouble("unauthorized", f"Telegram does not accept the bot token: {said}")
+        case 409:
+            raise Trouble("conflict", f"Telegram says: {said}")
+        case 429:
+            raise Trouble(
+                "flood", f"Telegram says: {said}", seconds=min(max(told.parameters.retry_after, 1), 3_600)
+            )
+        case code if code >= 500:
+            raise Trouble("down", f"Telegram failed: {said}", seconds=told.parameters.retry_after)
+        case _:
+            raise Trouble("refused", f"Telegram refuses {method}: {said}")

@@ -1,0 +1,156 @@
+"""What comes from Telegram, taken in: each message by the operation `channels.route_inbound_message`, as everything else that happens.
+
+What is not taken in is noted on the record, with a number and a reason, and not more often than anybody could read.
+"""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, final
+
+from metier.doors.telegram.configured import CHANNEL, Configured
+from metier.doors.telegram.update import Passed, Pressed, Said, Update
+from metier.errors import MetierError
+from metier.gate.principals import HOST
+from metier.kernel.calling import Calls
+from metier.kernel.channel_rules import clean_text
+from metier.model.call import Principal, Surroundings
+from metier.model.digest import Json
+from metier.model.outcome import UNHEARD, Completed, Failed, Outcome, Refused
+from metier.model.text import one_line
+
+NOTED: Final = "telegram_door.noted"
+_LIFTED: Final = frozenset(
+    {"record_unavailable", "budget_exceeded", "stopped", "changed_meanwhile", "setup_unusable"}
+)
+_MAY_PASS: Final = frozenset({"interrupted", "unrecorded", "busy", "not_started", "internal"})
+_EVERY: Final = 60.0
+"""Seconds between two notes of the same kind about the same person."""
+_MOST_NOTES: Final = 30
+"""Of everybody, in that time."""
+_LONGEST_NAME: Final = 80
+_log: Final = logging.getLogger("metier.telegram")
+
+
+@final
+class Later(Exception):
+    """It could not be taken in now, and is not lost: whoever brought it brings it again."""
+
+    def __init__(self, why: str, *, passes: bool) -> None:
+        """`passes`: it is sure to be taken in once others lifted what keeps it."""
+        super().__init__(why)
+        self.passes = passes
+
+
+@final
+class Inbound:
+    """Takes in what happened. Belongs to one loop."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        owner: str,
+        configured: Callable[[], Configured],
+        pressed: Callable[[Pressed], Awaitable[None]],
+    ) -> None:
+        self._calls = calls
+        self._host = Principal(id=HOST, kind="agent", on_behalf_of=owner, roles=frozenset({"agent"}))
+        self._configured = configured
+        self._pressed = pressed
+        self._noted: dict[tuple[int, str], tuple[float, int]] = {}
+        self._notes: list[float] = []
+        self.received = 0
+        self.ignored = 0
+
+    async def take(self, update: Update) -> None:
+        """Take it in, or note why not.
+
+        Raises:
+            Later: when it has to be tried again.
+        """
+        match update:
+            case Said() if self._configured().may_write(update.user):
+                await self._route(update)
+            case Said():
+                why = "he is not among the people this bot speaks with"
+                await self._note(Passed(update=update.update, why=why, user=update.user, chat=update.user))
+            case Pressed():
+                try:
+                    await self._pressed(update)
+                except MetierError as problem:
+                    raise Later(problem.message, passes=False) from problem
+            case Passed():
+                await self._note(update)
+
+    async def _route(self, said: Said) -> None:
+        admin = said.user in self._configured().admins
+        data: dict[str, Json] = {
+            "role": "admin" if admin else "customer",
+            "name": one_line(said.name, _LONGEST_NAME),
+            "sent_at": said.at,
+            "reply_to": said.reply_to,
+        }
+        outcome = await self._calls.call(
+            self._host,
+            "channels.route_inbound_message",
+            {
+                "channel": CHANNEL,
+                "chat_id": str(said.user),
+                "message_id": str(said.message),
+                "author": f"telegram:{said.user}",
+                "text": clean_text(said.text),
+                "data": data,
+            },
+            surroundings=Surroundings(
+                channel=CHANNEL, session=f"{CHANNEL}:{said.user}", caller_id=str(said.user)
+            ),
+        )
+        if problem := _problem(outcome):
+            _log.warning("a message of %d was not taken in: %s", said.user, problem)
+            return
+        self.received += 1
+
+    async def _note(self, passed: Passed) -> None:
+        self.ignored += 1
+        now, key = time.monotonic(), (passed.user, passed.why)
+        last, more = self._noted.get(key, (-_EVERY, 0))
+        self._notes = [each for each in self._notes if now - each < _EVERY]
+        if now - last < _EVERY or len(self._notes) >= _MOST_NOTES:
+            self._noted[key] = (last, more + 1)
+            return
+        if len(self._noted) > 1_000:
+            self._noted = {each: seen for each, seen in self._noted.items() if now - seen[0] < _EVERY}
+        self._noted[key] = (now, 0)
+        self._notes.append(now)
+        arguments: dict[str, Json] = {
+            "why": passed.why,
+            "user": passed.user,
+            "chat": passed.chat,
+            "more": more,
+        }
+        await self._calls.call(self._host, NOTED, arguments)
+
+    async def note(self, why: str, user: int, chat: int) -> None:
+        """Note something that was refused to somebody."""
+        await self._note(Passed(update=0, why=why, user=user, chat=chat))
+
+
+def _problem(outcome: Outcome) -> str:
+    """Why it was not done, for good; empty when it was.
+
+    Raises:
+        Later: when it may be done another time.
+    """
+    match outcome:
+        case Completed():
+            return ""
+        case Refused() if outcome.code in _LIFTED or outcome.remedy in UNHEARD:
+            raise Later("; ".join(outcome.reasons), passes=True)
+        case Refused():
+            return "; ".join(outcome.reasons)
+        case Failed() if outcome.code in _MAY_PASS:
+            raise Later(outcome.message, passes=False)
+        case Failed():
+            return outcome.message
+        case _:
+            return "somebody would have to approve it first"

@@ -1,0 +1,175 @@
+"""Messages on their way out: in pieces that Telegram takes, at a pace it bears, and to nobody who is not to be written to."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Final, final
+
+import anyio
+import msgspec
+from msgspec import Struct
+
+from metier.config.telegram import is_person
+from metier.doors.telegram.api import BotApi, Trouble
+from metier.doors.telegram.configured import Configured
+from metier.doors.telegram.text import pieces
+from metier.kernel.delivery_ports import Never, NotNow
+from metier.model.digest import Json
+
+BURST: Final = 20
+"""Messages of one chat that may go at once; after that one a second, as Telegram asks."""
+OVERALL: Final = 25
+"""Of all chats, in a second."""
+PATIENCE: Final = 2.0
+"""How long one waits for its turn; what would take longer is tried again later."""
+_NOT_SET_UP: Final = 5.0
+"""Seconds until it is looked whether the bot runs now."""
+_MOST_CHATS: Final = 10_000
+_MOST_HALF_SENT: Final = 1_000
+
+
+class _Message(Struct, frozen=True):
+    message_id: int
+
+
+@final
+class Pace:
+    """How fast a bot may speak. Belongs to one loop."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._chats: OrderedDict[int, tuple[float, float]] = OrderedDict()
+        """How many may go at once, and as of when."""
+        self._all = (float(OVERALL), clock())
+        self._held_until = 0.0
+
+    def hold(self, seconds: float) -> None:
+        """Telegram asked for silence."""
+        self._held_until = max(self._held_until, self._clock() + seconds)
+
+    def wait(self, chat: int) -> float:
+        """How long until a message may go to this chat; where it may now, one has gone."""
+        now = self._clock()
+        if now < self._held_until:
+            return self._held_until - now
+        left, since = self._chats.pop(chat, (float(BURST), now))
+        left = min(float(BURST), left + (now - since))
+        whole = min(float(OVERALL), self._all[0] + (now - self._all[1]) * OVERALL)
+        go = left >= 1 and whole >= 1
+        self._chats[chat] = (left - go, now)
+        self._all = (whole - go, now)
+        while len(self._chats) > _MOST_CHATS:
+            self._chats.popitem(last=False)
+        return 0.0 if go else max(1 - left, (1 - whole) / OVERALL, 0.01)
+
+
+@final
+class Sender:
+    """The connector of the channel `telegram`."""
+
+    def __init__(self, api: Callable[[], BotApi | None], configured: Callable[[], Configured]) -> None:
+        """`api` gives None while the bot is not set up."""
+        self._api = api
+        self._configured = configured
+        self.pace = Pace()
+        self._half_sent: OrderedDict[str, int] = OrderedDict()
+        """By key: how many pieces of a message went out before something happened."""
+
+    async def send(self, chat: str, text: str, *, key: str, reply_to: str | None) -> str | None:
+        """Send one message to one person; the id of its last piece.
+
+        Raises:
+            NotNow: as Telegram asks, or when it cannot be reached.
+            Never: to somebody who is not to be written to, and where Telegram refuses it for good.
+        """
+        if not is_person(chat):
+            raise Never("only people are written to, by their number: no name, no group")
+        if self._api() is None:
+            raise NotNow(_NOT_SET_UP, "the bot does not run; telegram.start begins it")
+        if not self._configured().may_write(int(chat)):
+            raise Never(f"{chat} is not among the people this bot speaks with (setting admin_chat_ids)")
+        several = pieces(text)
+        if not several:
+            raise Never("there is nothing in it that could be sent")
+        last = ""
+        for count, piece in enumerate(several):
+            if count < self._half_sent.get(key, 0):
+                continue
+            answered = reply_to if count == 0 and reply_to is not None and reply_to.isdecimal() else None
+            last = str(await self.say(int(chat), piece, reply_to=answered))
+            self._keep(key, count + 1)
+        self._half_sent.pop(key, None)
+        return last or None
+
+    def _keep(self, key: str, count: int) -> None:
+        self._half_sent[key] = count
+        while len(self._half_sent) > _MOST_HALF_SENT:
+            self._half_sent.popitem(last=False)
+
+    async def say(self, chat: int, text: str, *, reply_to: str | None = None, buttons: Json = None) -> int:
+        """One message of ours, as plain text: nothing in it is markup. Gives its number.
+
+        Raises:
+            NotNow, Never: as above.
+        """
+        reply: Json = {"message_id": int(reply_to), "allow_sending_without_reply": True} if reply_to else None
+        sent = await self.ask(
+            "sendMessage",
+            chat,
+            {
+                "text": text,
+                "link_preview_options": {"is_disabled": True},
+                "reply_parameters": reply,
+                "reply_markup": buttons,
+            },
+        )
+        return msgspec.json.decode(sent, type=_Message).message_id
+
+    async def document(self, chat: int, name: str, data: bytes) -> None:
+        """A file for somebody.
+
+        Raises:
+            NotNow, Never: as above.
+        """
+        api = await self._turn(chat)
+        try:
+            await api.upload("sendDocument", name, data, chat_id=str(chat))
+        except Trouble as trouble:
+            raise self._told(trouble) from None
+
+    async def ask(self, method: str, chat: int, given: Mapping[str, Json]) -> msgspec.Raw:
+        """Anything that shows in a chat.
+
+        Raises:
+            NotNow, Never: as above.
+        """
+        api = await self._turn(chat)
+        try:
+            return await api.ask(method, {"chat_id": chat, **given})
+        except Trouble as trouble:
+            raise self._told(trouble) from None
+
+    async def _turn(self, chat: int) -> BotApi:
+        api = self._api()
+        if api is None:
+            raise NotNow(_NOT_SET_UP, "the bot does not run; telegram.start begins it")
+        deadline = time.monotonic() + PATIENCE
+        while seconds := self.pace.wait(chat):
+            if time.monotonic() + seconds > deadline:
+                raise NotNow(seconds, "Telegram bears no more messages at the moment")
+            await anyio.sleep(seconds)
+        return api
+
+    def _told(self, trouble: Trouble) -> NotNow | Never:
+        match trouble.kind:
+            case "flood":
+                self.pace.hold(trouble.seconds)
+                return NotNow(trouble.seconds, trouble.message)
+            case "refused":
+                return Never(trouble.message)
+            case "doubtful":
+                return NotNow(0.0, trouble.message, doubtful=True)
+            case "unauthorized" | "unusable":
+                return NotNow(60.0, trouble.message)
+            case _:
+                return NotNow(trouble.seconds, trouble.message)

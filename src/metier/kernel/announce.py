@@ -1,0 +1,235 @@
+"""Approvers are told that something waits for their word, reminded before it expires, and told how it ended.
+
+Only the host does this. Several requests that come close together are told at once. Each way has its own pace: one that fails is
+tried again and holds up no other. What was told is kept, so a restart tells nothing twice.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Final, final
+
+import anyio
+from anyio import to_thread
+from anyio.abc import TaskGroup
+
+import metier.kernel.announce_rows as rows
+from metier.config.settings import Settings
+from metier.errors import MetierError
+from metier.kernel.announce_ways import Announcer
+from metier.kernel.delivery_ports import Never, NotNow, attempt
+from metier.kernel.delivery_watch import Watch
+from metier.kernel.events import Events, Happened
+from metier.kernel.store import Store
+from metier.model.approval import Approval
+from metier.record.approvals import approval_in, approvals_in
+from metier.record.database import Database
+
+MOST_AT_ONCE: Final = 20
+"""Requests in one announcement."""
+SECONDS: Final = 30.0
+"""How long one announcement may take."""
+_LOOK_SECONDS: Final = 5.0
+_FIRST_PAUSE: Final = 5.0
+_LONGEST_PAUSE: Final = 300.0
+_log: Final = logging.getLogger("metier.announce")
+
+
+@final
+class Announcements:
+    """Belongs to one loop. `run` is for the host."""
+
+    def __init__(
+        self, store: Store, database: Database, events: Events, settings: Callable[[], Settings]
+    ) -> None:
+        """`database` is the record: requests are looked up there, whichever process made them."""
+        self._store = store
+        self._database = database
+        self._events = events
+        self._settings = settings
+        self._ways: list[_Way] = []
+        self._running: TaskGroup | None = None
+
+    def add(self, announcer: Announcer) -> None:
+        """Have approvers told by this way too, from now on."""
+        way = _Way(announcer, self._store, self._database, self._settings)
+        self._ways.append(way)
+        if self._running is not None:
+            self._running.start_soon(way.run)
+
+    async def run(self) -> None:
+        """Tell whoever is to be told, until cancelled."""
+        with self._events.listening(self._heard):
+            async with anyio.create_task_group() as running:
+                self._running = running
+                try:
+                    for way in self._ways:
+                        running.start_soon(way.run)
+                    await anyio.sleep_forever()
+                finally:
+                    self._running = None
+
+    def _heard(self, happened: Happened) -> None:
+        if happened.name.startswith("approvals.") and happened.source == "metier":
+            for way in self._ways:
+                way.poke()
+
+
+@final
+class _Way:
+    """One announcer and whom it tells."""
+
+    def __init__(
+        self, announcer: Announcer, store: Store, database: Database, settings: Callable[[], Settings]
+    ) -> None:
+        self._announcer = announcer
+        self._store = store
+        self._database = database
+        self._settings = settings
+        self._watch = Watch(database.data_version)
+        self._seen: dict[str, float] = {}
+        """By approval: when it was first seen here, so that what comes close together is told at once."""
+        self._later: dict[str, tuple[float, float]] = {}
+        """By recipient: not before this moment, and how long the pause was."""
+
+    def poke(self) -> None:
+        """Something was asked or decided."""
+        self._watch.poke()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        started = False
+        while True:
+            pause = _LOOK_SECONDS
+            try:
+                if not started:
+                    await to_thread.run_sync(rows.forget_old, self._store, time.time())
+                    started = True
+                pause = await self._round()
+            except MetierError as problem:
+                _log.warning("what waits for somebody's word cannot be looked at: %s", problem.message)
+            await self._watch.wait(pause)
+
+    async def _round(self) -> float:
+        """Tell everybody what is to be told now. Gives for how long nothing will be."""
+        way = self._announcer.way
+        pending = await to_thread.run_sync(self._pending)
+        told = await to_thread.run_sync(rows.open_announcements, self._store, way)
+        by_id = {each.id: each for each in pending}
+        now = time.monotonic()
+        self._seen = {id: self._seen.get(id, now) for id in by_id}
+        pause = _LOOK_SECONDS
+        for recipient in self._announcer.recipients():
+            if (until := self._later.get(recipient, (0.0, 0.0))[0]) > now:
+                pause = min(pause, until - now)
+                continue
+            known = {each.approval: each for each in told if each.recipient == recipient}
+            try:
+                pause = min(
+                    pause, await self._new(recipient, [each for each in pending if each.id not in known])
+                )
+                await self._remind(
+                    recipient, [by_id[id] for id, each in known.items() if id in by_id and not each.reminded]
+                )
+                self._later.pop(recipient, None)
+            except NotNow as later:
+                self._put_off(recipient, later)
+        for each in told:
+            if (
+                each.approval not in by_id
+                and self._later.get(each.recipient, (0.0, 0.0))[0] <= time.monotonic()
+            ):
+                await self._over(each)
+        return pause
+
+    async def _new(self, recipient: str, waiting: Sequence[Approval]) -> float:
+        """Tell of requests that are new to him, once they had time to gather. Gives how long that still takes."""
+        way = self._announcer.way
+        over = await to_thread.run_sync(
+            rows.over_for, self._store, way, recipient, [each.id for each in waiting]
+        )
+        items = [each for each in waiting if each.id not in over]
+        if not items:
+            return _LOOK_SECONDS
+        gathered = time.monotonic() - min(self._seen[each.id] for each in items)
+        if (left := self._settings().announce.batch_seconds - gathered) > 0:
+            return left
+        batch = items[:MOST_AT_ONCE]
+        given = await self._told(recipient, batch, reminder=False)
+        references = {each.id: (given or {}).get(each.id, "")[:500] for each in batch}
+        await to_thread.run_sync(
+            lambda: rows.announced(self._store, way, recipient, references, time.time(), done=given is None)
+        )
+        return 0.0 if len(items) > len(batch) else _LOOK_SECONDS
+
+    async def _remind(self, recipient: str, waiting: Sequence[Approval]) -> None:
+        """Tell once more of what he was told and is about to expire."""
+        now, before = time.time(), self._settings().announce.remind_minutes * 60
+        items = [each for each in waiting if before and now >= _remind_at(each, before)]
+        for start in range(0, len(items), MOST_AT_ONCE):
+            batch = items[start : start + MOST_AT_ONCE]
+            await self._told(recipient, batch, reminder=True)
+            ids = [each.id for each in batch]
+            await to_thread.run_sync(rows.reminded, self._store, self._announcer.way, recipient, ids)
+
+    async def _told(
+        self, recipient: str, items: Sequence[Approval], *, reminder: bool
+    ) -> "dict[str, str] | None":
+        """What the announcer gives back; None when it is in vain.
+
+        Raises:
+            NotNow: when it is to be tried again.
+        """
+        try:
+            given = await attempt(
+                lambda: self._announcer.announce(recipient, items, reminder=reminder),
+                SECONDS,
+                f"announcing by {self._announcer.way}",
+            )
+        except Never as never:
+            _log.warning(
+                "%d requests are not announced by %s: %s", len(items), self._announcer.way, never.why
+            )
+            return None
+        return dict(given)
+
+    async def _over(self, told: rows.Told) -> None:
+        way = self._announcer.way
+        approval = await to_thread.run_sync(self._find, told.approval)
+        if approval is not None:
+            try:
+                await attempt(
+                    lambda: self._announcer.decided(told.recipient, approval, told.reference),
+                    SECONDS,
+                    f"telling by {way} how it ended",
+                )
+            except NotNow as later:
+                self._put_off(told.recipient, later)
+                return
+            except Never as never:
+                _log.warning("how %s ended is not told by %s: %s", told.approval, way, never.why)
+        await to_thread.run_sync(rows.closed, self._store, way, told.recipient, told.approval)
+
+    def _put_off(self, recipient: str, later: NotNow) -> None:
+        before = self._later.get(recipient, (0.0, 0.0))[1]
+        pause = min(max(2 * before, _FIRST_PAUSE), _LONGEST_PAUSE)
+        _log.warning("announcing by %s has to wait: %s", self._announcer.way, later.why)
+        self._later[recipient] = (time.monotonic() + max(pause, min(later.seconds, 3_600.0)), pause)
+
+    def _pending(self) -> list[Approval]:
+        with self._database.reading() as connection:
+            return [each for each in approvals_in(connection) if each.state == "pending"]
+
+    def _find(self, approval: str) -> Approval | None:
+        with self._database.reading() as connection:
+            return approval_in(connection, approval)
+
+
+def _remind_at(approval: Approval, before: float) -> float:
+    """When to remind: so long before its end, but not before half of its time is over."""
+    try:
+        asked = datetime.fromisoformat(approval.asked_at).timestamp()
+    except (ValueError, OverflowError):
+        asked = 0.0
+    return max(approval.expires_at - before, (asked + approval.expires_at) / 2 if asked else 0.0)

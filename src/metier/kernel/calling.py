@@ -1,0 +1,31 @@
+"""How the kernel has something done: by a call like any other, through every stage and onto the record."""
+
+from typing import Protocol
+
+from metier.model.call import Principal, Surroundings
+from metier.model.digest import Json
+from metier.model.outcome import Outcome
+
+NO_SURROUNDINGS = Surroundings()
+
+
+class Calls(Protocol):
+    """Makes calls. Handed in by the runtime."""
+
+    async def call(
+        self,
+        principal: Principal,
+        tool: str,
+        arguments: dict[str, Json],
+        *,
+        parent: str | None = None,
+        surroundings: Surroundings = NO_SURROUNDINGS,
+        unattended: bool = True,
+    ) -> Outcome:
+        """How the call ended.
+
+        Args:
+            parent: the call it is part of, where that is known.
+            unattended: nobody is there to be asked.
+        """
+        ...

@@ -1,0 +1,90 @@
+"""What was fired, when, and how it ended. Every function blocks.
+
+A firing is claimed before it begins, in one transaction with what makes it due no more: so two processes, or one that was killed
+and started again, do not both fire.
+"""
+
+import time
+from typing import Final, Literal, TypeAlias, final
+
+from msgspec import Struct
+
+from metier.kernel.store import Store
+from metier.model.text import one_line
+
+Kind: TypeAlias = Literal["trigger", "schedule"]
+KEPT: Final = 1_000
+"""Of one trigger or schedule."""
+_LONGEST: Final = 300
+
+
+@final
+class Fired(Struct, frozen=True, kw_only=True):
+    """One firing."""
+
+    due: float
+    attempt: int
+    """0 for one that was missed."""
+    call_id: str
+    began_at: float
+    ended_at: float | None
+    outcome: str
+
+
+def earlier(store: Store, what: str, due: float) -> tuple[int, bool]:
+    """How often this very firing of a trigger was begun, and whether it came to its end."""
+    with store.reading() as connection:
+        row: tuple[int, float | None] | None = connection.execute(
+            "SELECT attempt, ended_at FROM firing WHERE kind = 'trigger' AND what = ? AND due = ? "
+            "ORDER BY attempt DESC LIMIT 1",
+            (what, due),
+        ).fetchone()
+    return (0, False) if row is None else (row[0], row[1] is not None)
+
+
+def begun(store: Store, what: str, due: float, attempt: int) -> int:
+    """A trigger begins to fire. The firing's number; 0 where somebody else began it, or it was just disabled or removed."""
+    now = time.time()
+    with store.writing() as connection:
+        cursor = connection.execute(
+            "INSERT INTO firing (kind, what, due, attempt, call_id, began_at, ended_at, outcome) "
+            "SELECT 'trigger', id, ?, ?, '', ?, NULL, '' FROM trigger WHERE id = ? AND enabled = 1 ON CONFLICT DO NOTHING",
+            (due, attempt, now, what),
+        )
+        if cursor.rowcount == 0:
+            return 0
+        number = cursor.lastrowid or 0
+        connection.execute("UPDATE trigger SET last_fired = ?, fired = fired + 1 WHERE id = ?", (now, what))
+        connection.execute(
+            "DELETE FROM firing WHERE kind = 'trigger' AND what = ? AND ended_at IS NOT NULL AND id <= ?",
+            (what, number - KEPT),
+        )
+    return number
+
+
+def ended(store: Store, kind: Kind, what: str, number: int, outcome: str, call_id: str) -> None:
+    """It came to its end, and this is how."""
+    told = one_line(outcome, _LONGEST)
+    with store.writing() as connection:
+        connection.execute(
+            "UPDATE firing SET ended_at = ?, outcome = ?, call_id = ? WHERE id = ?",
+            (time.time(), told, call_id, number),
+        )
+        connection.execute(
+            f"UPDATE {'trigger' if kind == 'trigger' else 'schedule'} SET last_outcome = ? WHERE id = ?",  # noqa: S608
+            (told, what),
+        )
+
+
+def firings(store: Store, kind: Kind, what: str, most: int) -> list[Fired]:
+    """The last ones, latest first."""
+    with store.reading() as connection:
+        rows: list[tuple[float, int, str, float, float | None, str]] = connection.execute(
+            "SELECT due, attempt, call_id, began_at, ended_at, outcome FROM firing "
+            "WHERE kind = ? AND what = ? ORDER BY id DESC LIMIT ?",
+            (kind, what, most),
+        ).fetchall()
+    return [
+        Fired(due=due, attempt=attempt, call_id=call, began_at=began, ended_at=end, outcome=outcome)
+        for due, attempt, call, began, end, outcome in rows
+    ]

@@ -1,0 +1,240 @@
+"""One life of a skill: what it registered, what it is doing, and how it is asked. Ends with the run; the next life is another one."""
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, final
+
+import anyio
+from anyio import to_thread
+
+from metier.kernel.events import Events, Happened
+from metier.kernel.modules import Modules
+from metier.kernel.operation import Asked, OperationError
+from metier.kernel.resident_events import Hearing
+from metier.kernel.resident_words import Words
+from metier.kernel.skill_record import keep_module, state_get, state_set
+from metier.kernel.store import Store
+from metier.model.digest import Json
+from metier.model.ports import Answered, NotAnswered, Operate
+from metier.model.skill import Limits, Skill
+
+OPERATION_SECONDS: Final = 30.0
+"""What one operation may take. One that takes longer has its skill started anew."""
+DISABLE_SECONDS: Final = 10.0
+MODULE_DISABLED: Final = "E_SKILLS_MODULE_DISABLED"
+NOT_READY: Final = "E_SKILLS_NOT_READY"
+"""It was not asked at all: it is still being enabled, or just ended."""
+_MOST_EVENTS: Final = 50.0
+_BURST: Final = 100.0
+_CODE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
+_LONGEST_MESSAGE: Final = 500
+
+
+@final
+class Resident:
+    """Belongs to one loop. The sandbox tells it when the skill is ready; its services tell it what the skill asks."""
+
+    def __init__(
+        self,
+        skill: Skill,
+        by: str,
+        store: Store,
+        modules: Modules,
+        events: Events,
+        end: Callable[[str, str], None],
+        words: Words,
+    ) -> None:
+        """`end` ends the run of a call, and is told why. `words` hides secrets in what the skill says."""
+        self.skill = skill
+        self.by = by
+        """On whose behalf it lives."""
+        self.began = anyio.Event()
+        """It was enabled and answers."""
+        self.call_id = ""
+        self.digest = ""
+        """Of the bytes that live."""
+        self.fault = ""
+        """Why it was ended from here; empty when it was not."""
+        self.outdated = ""
+        """Why it is not of what is trusted now; empty while it is."""
+        self.late = False
+        """It was ended because an operation hung."""
+        self._store = store
+        self._modules = modules
+        self._events = events
+        self._end = end
+        self._words = words
+        self._operate: Operate | None = None
+        self._open: dict[str, int] = {}
+        """How deep each operation is that it does now, by call, and each event that it is told of."""
+        self._hearing = Hearing(skill.name)
+        self._told = 0
+        self._tokens = _BURST
+        self._counted_at = time.monotonic()
+        self._over = False
+
+    # --- what the sandbox tells
+
+    def ready(self, operate: Operate) -> None:
+        """It was enabled."""
+        self._operate = operate
+        self.began.set()
+
+    def over(self) -> None:
+        """It ended, however it did: what it registered is gone at once."""
+        self.withdraw()
+        self._operate = None
+
+    def withdraw(self) -> None:
+        """Nobody asks it for anything any more, and it registers nothing."""
+        self._over = True
+        self._modules.unregister(self.skill.name)
+
+    # --- what the skill asks
+
+    def depth_in(self, inside: str) -> int:
+        """How deep a call is that it makes now: one deeper than the operation it says that it is part of. That counts only while it
+        does that operation; else it may be part of any, and counts as of the deepest."""
+        deepest = max(self._open.values(), default=0)
+        return self._open.get(inside, deepest) + 1
+
+    async def register(
+        self, name: str, operations: Sequence[str], *, hears: bool = False
+    ) -> NotAnswered | None:
+        """Have it answer for a module. What is asked for next finds it there, also before others can know. One that `hears` is told of
+        events, and need not answer for anything."""
+        if self._over:
+            return NotAnswered(name="Gone", message="The life of this skill is over")
+        if hears and not operations:
+            self._hearing.wanted = True
+            return None
+        try:
+            # Its own time is kept by us: the call must not end before the skill was asked in vain.
+            limits = Limits(timeout=OPERATION_SECONDS)
+            self._modules.register(self.skill.name, name, tuple(operations), self._does, limits)
+        except OperationError as error:
+            return NotAnswered(name=error.code, message=error.message)
+        self._hearing.wanted = self._hearing.wanted or hears
+        await to_thread.run_sync(keep_module, self._store, self.skill.name, name, tuple(operations))
+        return None
+
+    def emit(self, name: str, payload: Json, inside: str) -> NotAnswered | None:
+        """Tell everybody, as this skill; `inside` as for `depth_in`."""
+        now = time.monotonic()
+        self._tokens = min(_BURST, self._tokens + (now - self._counted_at) * _MOST_EVENTS)
+        self._counted_at = now
+        if self._tokens < 1:
+            return NotAnswered(name="Busy", message=f"More than {_MOST_EVENTS:g} events a second; slow down")
+        self._tokens -= 1
+        self._events.emit(name, payload, source=self.skill.name, depth=self.depth_in(inside))
+        return None
+
+    async def state_get(self, key: str) -> Answered | NotAnswered:
+        """What it kept."""
+        try:
+            return Answered(value=await to_thread.run_sync(state_get, self._store, self.skill.name, key))
+        except OperationError as error:
+            return NotAnswered(name=error.code, message=error.message)
+
+    async def state_set(self, key: str, value: Json) -> Answered | NotAnswered:
+        """Keep something for it."""
+        try:
+            await to_thread.run_sync(state_set, self._store, self.skill.name, key, value)
+        except OperationError as error:
+            return NotAnswered(name=error.code, message=error.message)
+        return Answered()
+
+    # --- what it is asked
+
+    async def disable(self, seconds: float = DISABLE_SECONDS) -> str:
+        """Have it end by itself; why it did not do so well, where it did not."""
+        if self._operate is None:
+            return ""
+        answer = await self._operate({"life": "disable"}, seconds)
+        match answer:
+            case NotAnswered(name="TimedOut"):
+                return f"onDisable did not return within {seconds:g} s, so it was ended"
+            case NotAnswered(name="Gone"):
+                return ""
+            case NotAnswered(name=name, message=message):
+                return await self._words.shown(self.skill, f"onDisable failed: {name}: {message}", 300)
+            case Answered():
+                return ""
+
+    async def hear(self) -> None:
+        """Tell its modules what happens, for as long as it lives."""
+        await self.began.wait()
+        with self._events.listening(self._hearing.take):
+            await self._hearing.run(self._tell)
+
+    async def _tell(self, happened: Happened) -> None:
+        """What becomes of it changes nothing for anybody else."""
+        operate = self._operate
+        if operate is None:
+            return
+        self._told += 1
+        inside = f"event_{self._told}"
+        self._open[inside] = happened.depth
+        try:
+            meta: dict[str, Json] = {"source": happened.source, "at": happened.at}
+            told: dict[str, Json] = {
+                "event": happened.name,
+                "payload": happened.payload,
+                "meta": meta,
+                "inside": inside,
+            }
+            answer = await operate(told, OPERATION_SECONDS)
+        finally:
+            del self._open[inside]
+        match answer:
+            case Answered():
+                return
+            case NotAnswered(name="TimedOut"):  # another try would be as late, and take another of its turns
+                self._hearing.end(f"it did not take {happened.name} within {OPERATION_SECONDS:g} s")
+            case NotAnswered():
+                self._hearing.lost(f"it failed on {happened.name}; `metier calls log` of its life says how")
+
+    async def _does(self, asked: Asked) -> Json:
+        """One operation of a module that it registered."""
+        name = f"{asked.module}.{asked.operation}"
+        operate = self._operate
+        if operate is None:
+            raise OperationError(
+                NOT_READY, f"{name}: the skill {self.skill.name} is not ready; `skills.info` says why"
+            )
+        self._open[asked.call_id] = asked.depth
+        try:
+            # Who asks is what the gate knows, whatever else was sent along.
+            meta: dict[str, Json] = {"actor": asked.principal.id, "call_id": asked.call_id}
+            if asked.surroundings.channel is not None:
+                meta["channel"] = asked.surroundings.channel
+            params: dict[str, Json] = {
+                "module": asked.module,
+                "op": asked.operation,
+                "params": asked.arguments,
+                "meta": meta,
+            }
+            answer = await operate(params, OPERATION_SECONDS)
+        finally:
+            self._open.pop(asked.call_id, None)
+        match answer:
+            case Answered(value=value):
+                return value
+            case NotAnswered(name="TimedOut"):
+                why = f"{name} did not answer within {OPERATION_SECONDS:g} s"
+                self.late = True
+                self.stop(f"{why}, so the skill was started anew")
+                raise OperationError("TimedOut", f"{why}; the skill {self.skill.name} is started anew")
+            case NotAnswered(name="Gone"):
+                raise OperationError(
+                    MODULE_DISABLED, f"{name}: the skill {self.skill.name} ended before it answered"
+                )
+            case NotAnswered(name=code, message=message):
+                kept = code if _CODE.fullmatch(code) else "Error"
+                raise OperationError(kept, await self._words.shown(self.skill, message, _LONGEST_MESSAGE))
+
+    def stop(self, why: str) -> None:
+        """End it from here."""
+        self.fault = self.fault or why
+        self._end(self.call_id, "metier")

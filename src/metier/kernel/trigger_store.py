@@ -1,0 +1,142 @@
+"""Triggers as kernel.db keeps them. Every function blocks.
+
+A row that cannot be understood any more is listed as broken, with the reason, and fires nothing; the others do not notice.
+"""
+
+import time
+from typing import Final, TypeAlias, final
+
+import msgspec
+from msgspec import Struct
+
+from metier.kernel.operation import OperationError
+from metier.kernel.store import Store
+from metier.kernel.store_faults import is_broken
+from metier.kernel.trigger import AnyTrigger, read, written
+from metier.model.digest import Json
+from metier.model.text import one_line
+
+FULL: Final = "E_TRIGGERS_FULL"
+UNKNOWN: Final = "E_TRIGGERS_UNKNOWN"
+MOST_TRIGGERS: Final = 200
+LONGEST_SAID: Final = 300
+_COLUMNS: Final = "id, owner, skill, enabled, definition, created_at, last_fired, fired, last_outcome"
+_Row: TypeAlias = tuple[str, str, str, int, str, float, float, int, str]
+
+
+@final
+class KeptTrigger(Struct, frozen=True, kw_only=True):
+    """One of them."""
+
+    id: str
+    owner: str
+    """Who set it up, and on whose behalf it acts."""
+    skill: str
+    """Whose file it was taken from; empty where a person wrote it."""
+    enabled: bool
+    trigger: AnyTrigger | None
+    """None where it is broken."""
+    problem: str = ""
+    created_at: float
+    last_fired: float
+    fired: int
+    last_outcome: str
+
+    @property
+    def name(self) -> str:
+        return self.trigger.name if self.trigger is not None else ""
+
+
+def stored(store: Store, *, id: str, owner: str, skill: str, trigger: AnyTrigger) -> None:
+    """Put it there.
+
+    Raises:
+        OperationError: where there are too many, or one of this name is there.
+        StateError: when it cannot be written.
+    """
+    with store.writing() as connection:
+        rows: list[_Row] = connection.execute(f"SELECT {_COLUMNS} FROM trigger").fetchall()  # noqa: S608
+        if len(rows) >= MOST_TRIGGERS:
+            raise OperationError(FULL, f"there are {len(rows)} triggers, which is the most; remove one first")
+        if any(_kept(row).name == trigger.name for row in rows):
+            shown = one_line(trigger.name, 60)
+            raise OperationError(
+                FULL, f"there is a trigger {shown!r} already; remove it, or take another name"
+            )
+        connection.execute(
+            "INSERT INTO trigger VALUES (?, ?, ?, ?, ?, ?, 0, 0, '')",
+            (id, owner, skill, int(trigger.enabled), written(trigger), time.time()),
+        )
+
+
+def all_triggers(store: Store) -> list[KeptTrigger]:
+    """In the order they were made."""
+    with store.reading() as connection:
+        rows: list[_Row] = connection.execute(
+            f"SELECT {_COLUMNS} FROM trigger ORDER BY created_at, id"  # noqa: S608
+        ).fetchall()
+    return [_kept(row) for row in rows]
+
+
+def one_trigger(store: Store, id: str) -> KeptTrigger:
+    """By its id or its name.
+
+    Raises:
+        OperationError: where there is none.
+    """
+    for each in all_triggers(store):
+        if id in (each.id, each.name):
+            return each
+    raise OperationError(
+        UNKNOWN, f"there is no trigger {one_line(id, 60)!r}; `metier triggers list` shows them"
+    )
+
+
+def switched(store: Store, id: str, *, enabled: bool) -> None:
+    """Let it fire, or not."""
+    with store.writing() as connection:
+        connection.execute("UPDATE trigger SET enabled = ? WHERE id = ?", (int(enabled), id))
+
+
+def removed(store: Store, id: str) -> None:
+    """It and what is known of its firings."""
+    with store.writing() as connection:
+        rows = connection.execute("SELECT rowid, id FROM trigger").fetchall()
+        meant = [(row,) for row, shown in rows if shown == id]  # a damaged id is known by what is shown of it
+        connection.executemany("DELETE FROM trigger WHERE rowid = ?", meant)
+        connection.execute("DELETE FROM firing WHERE kind = 'trigger' AND what = ?", (id,))
+
+
+def said(store: Store, id: str, outcome: str) -> None:
+    """Why it did not fire, or how that ended, for who asks for it."""
+    with store.writing() as connection:
+        connection.execute(
+            "UPDATE trigger SET last_outcome = ? WHERE id = ?", (one_line(outcome, LONGEST_SAID), id)
+        )
+
+
+def _kept(row: _Row) -> KeptTrigger:
+    id, owner, skill, enabled, definition, created_at, last_fired, fired, last_outcome = row
+    trigger: AnyTrigger | None = None
+    problem = ""
+    try:
+        value: Json = msgspec.json.decode(definition)
+        trigger = read(value)
+    except (msgspec.DecodeError, RecursionError):
+        problem = "what is stored of it is no JSON; remove it and set it up again"
+    except OperationError as error:
+        problem = f"{error.message}; remove it and set it up again"
+    if is_broken(id, owner, skill):
+        trigger, problem = None, "what is stored of it is damaged; remove it and set it up again"
+    return KeptTrigger(
+        id=id,
+        owner=owner,
+        skill=skill,
+        enabled=bool(enabled),
+        trigger=trigger,
+        problem=problem,
+        created_at=created_at,
+        last_fired=last_fired,
+        fired=fired,
+        last_outcome=last_outcome,
+    )

@@ -1,0 +1,160 @@
+"""Messages on their way out: whole, in order, at a bearable pace, and to nobody who is not to be written to."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metier.catalog.here import owner
+from metier.doors.telegram.configured import Configured
+from metier.doors.telegram.sending import BURST, OVERALL, Pace, Sender
+from metier.doors.telegram.text import LONGEST, pieces, units
+from metier.kernel.delivery_ports import Never, NotNow
+from metier.kernel.store import Store
+from metier.model.call import Principal
+from metier.model.digest import Json
+from metier.model.outcome import Completed
+from metier.runtime.as_owner import operate
+from metier.testing import bot_api_methods
+from telegram_desk import ADA, EVE, Desk, asked, with_desk
+
+
+@given(st.text(alphabet=st.sampled_from("ab \n😀ä"), max_size=300), st.integers(2, 40))
+def test_every_piece_fits_and_nothing_is_lost_but_breaks(text: str, most: int) -> None:
+    made = pieces(text, most)
+    assert all(units(piece) <= most and piece.strip() for piece in made)
+    assert "".join("".join(made).split()) == "".join(text.split())
+
+
+def test_what_counts_twice_for_telegram_counts_twice_here() -> None:
+    assert units("😀a") == 3 == bot_api_methods.units("😀a")
+    assert [len(piece) for piece in pieces("😀" * 3_000)] == [2_048, 952]
+
+
+def test_a_text_is_parted_at_line_ends_where_there_are_some() -> None:
+    line = "x" * 99
+    first, second = pieces("\n".join([line] * 50))
+    assert first.endswith("x")
+    assert set(first.split("\n")) == set(second.split("\n")) == {line}
+
+
+def test_a_long_message_arrives_whole_and_in_order(tmp_path: Path) -> None:
+    async def main(desk: Desk) -> None:
+        text = "\n".join(f"line {count} 😀" for count in range(900))
+        async with desk.running():
+            arguments = {"channel": "telegram", "chat_id": str(ADA), "text": text}
+            assert isinstance(await operate(desk.settings(), "channels.send_message", arguments), Completed)
+            await desk.until(lambda: "\n".join(desk.telegram.texts(ADA)) == text)
+            assert all(units(each) <= LONGEST for each in desk.telegram.texts(ADA))
+            assert len(desk.telegram.texts(ADA)) > 2
+
+    with_desk(tmp_path, main)
+
+
+def test_what_was_sent_before_the_connection_broke_is_not_sent_again(tmp_path: Path) -> None:
+    async def main(desk: Desk) -> None:
+        async with desk.running() as door:
+            text = f"{'a' * 4_000}\n{'b' * 4_000}"
+            original = desk.telegram.state.do
+            cuts = iter([False, True, False])
+
+            def broken(method: str, given: dict[str, object]) -> object:
+                if method == "sendMessage" and next(cuts):
+                    raise bot_api_methods.Refusal(500, "Internal Server Error")
+                return original(method, given)
+
+            desk.telegram.state.do = broken  # pyright: ignore[reportAttributeAccessIssue]
+            with pytest.raises(NotNow):
+                await door.connector.send(str(ADA), text, key="k", reply_to=None)
+            assert await door.connector.send(str(ADA), text, key="k", reply_to=None)
+            assert [each[0] for each in desk.telegram.texts(ADA)] == ["a", "b"]
+
+    with_desk(tmp_path, main)
+
+
+def test_tg_10_when_telegram_asks_for_silence_there_is_silence(tmp_path: Path) -> None:
+    async def main(desk: Desk) -> None:
+        async with desk.running() as door:
+            desk.telegram.flood(7)
+            with pytest.raises(NotNow) as first:
+                await door.connector.send(str(ADA), "hello", key="1", reply_to=None)
+            assert first.value.seconds == 7
+            with pytest.raises(NotNow) as second:
+                await door.connector.send(str(ADA), "hello", key="2", reply_to=None)
+            assert 5 < second.value.seconds <= 7
+            sends = [each for each in desk.telegram.asked if each.method == "sendMessage"]
+            assert len(sends) == 1, "meanwhile it was not even asked"
+
+    with_desk(tmp_path, main)
+
+
+@pytest.mark.parametrize("chat", ["-100123", "@ada", "ada", "", "0", "*", str(EVE), "1001\n"])
+def test_only_people_the_bot_speaks_with_are_written_to(tmp_path: Path, chat: str) -> None:
+    async def main(desk: Desk) -> None:
+        async with desk.running() as door:
+            with pytest.raises(Never):
+                await door.connector.send(chat, "hello", key="k", reply_to=None)
+            assert desk.telegram.state.sent == []
+            assert await door.connector.send(str(ADA), "hello", key="k", reply_to=None), "and the others are"
+
+    with_desk(tmp_path, main)
+
+
+def test_somebody_who_blocked_the_bot_is_not_tried_for_ever(tmp_path: Path) -> None:
+    async def main(desk: Desk) -> None:
+        desk.telegram.state.blocked.add(ADA)
+        async with desk.running() as door:
+            with pytest.raises(Never, match="blocked"):
+                await door.connector.send(str(ADA), "hello", key="k", reply_to=None)
+
+    with_desk(tmp_path, main)
+
+
+def test_what_is_sent_while_the_bot_is_stopped_waits() -> None:
+    import anyio
+
+    async def main() -> None:
+        sender = Sender(lambda: None, lambda: Configured(admins=frozenset({ADA})))
+        with pytest.raises(NotNow):
+            await sender.send(str(ADA), "hello", key="k", reply_to=None)
+
+    anyio.run(main)
+
+
+def test_what_waited_while_the_bot_was_stopped_goes_as_soon_as_it_is_started(tmp_path: Path) -> None:
+    async def main(desk: Desk) -> None:
+        async with desk.hosting() as door:
+            assert desk.calls is not None
+            message: dict[str, Json] = {"channel": "telegram", "chat_id": str(ADA), "text": "at last"}
+            await desk.calls.call(Principal(id=owner(), kind="human"), "channels.send_message", message)
+            store = Store(str(desk.home))
+            try:
+
+                def waits() -> bool:
+                    with store.writing() as connection:
+                        changed = "UPDATE message SET next_try = next_try + 7000 WHERE state = 'waiting' AND error <> ''"
+                        return connection.execute(changed).rowcount == 1
+
+                await desk.until(waits)
+            finally:
+                store.close()
+            await door.start(asked("start"))
+            await desk.wait(lambda state: [each.text for each in state.sent] == ["at last"])
+
+    with_desk(tmp_path, main)
+
+
+def test_one_chat_gets_one_message_a_second_after_a_burst_and_others_go_on() -> None:
+    now = 0.0
+    pace = Pace(lambda: now)
+    for _ in range(BURST):
+        assert pace.wait(1) == 0.0
+    assert 0 < pace.wait(1) <= 1
+    assert pace.wait(2) == 0.0
+    now += 1.0
+    assert pace.wait(1) == 0.0
+    assert pace.wait(1) > 0
+    now += 10.0
+    went = sum(pace.wait(chat) == 0.0 for chat in range(100, 200))
+    assert went == OVERALL, "all together no more than that in a second"

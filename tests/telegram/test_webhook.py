@@ -1,0 +1,195 @@
+"""The webhook: only who shows the secret is heard, and before a byte of what he brings is read."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+from anyio import to_thread
+
+from metier.doors.telegram.door import Telegram
+from metier.doors.telegram.webhook import HEADER, Webhook
+from metier.kernel.operation import OperationError
+from telegram_desk import ADA, SECRET, Desk, asked, status, with_desk
+
+BAD = ["", SECRET[:-1], SECRET + "x", SECRET.upper(), "x", "ѕecret", SECRET.encode().hex()]
+
+
+@asynccontextmanager
+async def served(desk: Desk) -> AsyncIterator[tuple[Telegram, str]]:
+    """The bot in its mode webhook, and where that is."""
+    probe = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    port = probe.extra(anyio.abc.SocketAttribute.local_port)  # noqa: S610  no Django here
+    await probe.aclose()
+    desk.values["mode"] = "webhook"
+    desk.more = f'listen = "127.0.0.1:{port}"\n{desk.more}'
+    async with desk.running() as door:
+        await desk.until(lambda: status(door)["state"] == "running")
+        yield door, f"http://127.0.0.1:{port}/hook"
+
+
+async def spoken(place: str, secret: str | None, length: int, body: bytes = b"", more: str = "") -> bytes:
+    """What comes back for a request whose body is announced with `length` bytes and sent as far as `body` goes."""
+    port = int(place.split(":")[2].split("/")[0])
+    async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+        shown = f"{HEADER.decode()}: {secret}\r\n" if secret is not None else ""
+        head = f"POST /hook HTTP/1.1\r\nHost: x\r\n{shown}{more}Content-Length: {length}\r\n\r\n"
+        await stream.send(head.encode() + body)
+        answer = b""
+        with anyio.fail_after(5):
+            while b"\r\n\r\n" not in answer:
+                answer += await stream.receive()
+        return answer
+
+
+def test_telegram_is_told_the_address_and_the_secret_and_what_it_brings_is_stored_once(
+    tmp_path: Path,
+) -> None:
+    async def main(desk: Desk) -> None:
+        async with served(desk) as (_, place):
+            assert desk.telegram.state.webhook == {
+                "url": "https://bot.example.com/hook",
+                "secret_token": SECRET,
+            }
+            for count in range(3):
+                desk.telegram.state.message(ADA, f"by hook {count}")
+            deliver = desk.telegram.deliver
+            statuses = await to_thread.run_sync(lambda: deliver(place, times=2))
+            assert statuses == [200] * 6
+            assert [text for _, text in desk.messages()] == [f"by hook {count}" for count in range(3)]
+
+    with_desk(tmp_path, main)
+
+
+@pytest.mark.parametrize("shown", [None, *BAD])
+def test_tg_01_a_missing_or_wrong_secret_is_refused_before_the_body_is_read(
+    tmp_path: Path, shown: str | None
+) -> None:
+    async def main() -> None:
+        taken: list[bytes] = []
+
+        async def take(body: bytes) -> None:
+            taken.append(body)
+
+        webhook = Webhook(SECRET, "/hook", take)
+        async with await webhook.listener("127.0.0.1", 0) as listener, anyio.create_task_group() as tasks:
+            port = listener.extra(anyio.abc.SocketAttribute.local_port)  # noqa: S610  no Django here
+            place = f"http://127.0.0.1:{port}/hook"
+            tasks.start_soon(webhook.serve, listener)
+            # A megabyte is announced and not a byte of it sent: whoever answers cannot have read it.
+            assert (await spoken(place, shown, 1_000_000)).startswith(b"HTTP/1.1 401 ")
+            twice = f"{HEADER.decode()}: {SECRET}\r\n"
+            assert (await spoken(place, shown or "x", 2, b"{}", twice)).startswith(b"HTTP/1.1 401 ")
+            assert taken == []
+            assert (await spoken(place, SECRET, 2, b"{}")).startswith(b"HTTP/1.1 200 "), (
+                "the right one is heard"
+            )
+            assert taken == [b"{}"]
+            tasks.cancel_scope.cancel()
+
+    anyio.run(main)
+
+
+def test_tg_01_whoever_shows_the_wrong_secret_changes_nothing(tmp_path: Path) -> None:
+    async def main(desk: Desk) -> None:
+        async with served(desk) as (_, place):
+            desk.telegram.state.message(ADA, "from somebody else")
+            wrong = await to_thread.run_sync(
+                lambda: desk.telegram.deliver(place, secret="not-the-secret-at-all")
+            )
+            assert wrong == [401]
+            assert desk.messages() == []
+            assert await to_thread.run_sync(lambda: desk.telegram.deliver(place)) == [200]
+            assert desk.messages() == [(str(ADA), "from somebody else")]
+
+    with_desk(tmp_path, main)
+
+
+@pytest.mark.parametrize("secret", ["", "short", "with a space in it here", "über-lang-genug-und-doch-nicht"])
+def test_tg_02_without_a_good_secret_the_webhook_does_not_start(tmp_path: Path, secret: str) -> None:
+    async def main(desk: Desk) -> None:
+        desk.values["mode"] = "webhook"
+        desk.secrets["webhook.secret_token"] = secret
+        async with desk.hosting() as door:
+            with pytest.raises(OperationError, match=r"webhook\.secret_token"):
+                await door.start(asked("start"))
+            with pytest.raises(OperationError, match=r"webhook\.secret_token"):
+                await door.set_webhook(asked("set_webhook"))
+            with pytest.raises(OperationError):
+                await door.handle_webhook_update(asked("handle", update={}, secret_token=secret))
+            assert status(door)["state"] == "stopped"
+            assert not desk.telegram.state.webhook
+
+    with_desk(tmp_path, main)
+    with pytest.raises(ValueError, match="open to everybody"):
+        Webhook("", "/hook", lambda _body: anyio.lowlevel.checkpoint())
+
+
+def test_tg_02_the_webhook_needs_an_address_with_tls(tmp_path: Path) -> None:
+    async def main(desk: Desk) -> None:
+        desk.values |= {"mode": "webhook", "webhook": {"url": "http://bot.example.com/"}}
+        async with desk.hosting() as door:
+            with pytest.raises(OperationError, match=r"webhook\.url"):
+                await door.start(asked("start"))
+
+    with_desk(tmp_path, main)
+
+
+def test_tg_10_what_is_too_large_no_http_or_slow_is_turned_away_and_others_are_served(tmp_path: Path) -> None:
+    async def main(desk: Desk) -> None:
+        async with served(desk) as (_, place):
+            assert (await spoken(place, SECRET, 2_000_000)).startswith(b"HTTP/1.1 413 ")
+            port = int(place.split(":")[2].split("/")[0])
+            async with (
+                await anyio.connect_tcp("127.0.0.1", port) as idle,
+                await anyio.connect_tcp("127.0.0.1", port) as odd,
+            ):
+                await idle.send(b"POST /ho")
+                await odd.send(b"\x16\x03\x01 nonsense\r\n\r\n")
+                assert (await spoken(place, SECRET, 8, b"not json")).startswith(b"HTTP/1.1 200 "), (
+                    "taken as nothing"
+                )
+                desk.telegram.state.message(ADA, "still")
+                assert await to_thread.run_sync(lambda: desk.telegram.deliver(place)) == [200]
+            assert desk.messages() == [(str(ADA), "still")]
+
+    with_desk(tmp_path, main)
+
+
+def test_an_update_that_a_web_server_forwards_needs_the_secret_and_is_never_a_button(tmp_path: Path) -> None:
+    async def main(desk: Desk) -> None:
+        state = desk.telegram.state
+        state.message(ADA, "forwarded")
+        update = state.waiting[0]
+        async with desk.hosting() as door:
+            for wrong in ("", "not-the-secret-at-all", SECRET.upper()):
+                with pytest.raises(OperationError) as refused:
+                    await door.handle_webhook_update(asked("h", update=update, secret_token=wrong))
+                assert refused.value.code == "E_AGENT_FORBIDDEN"
+            assert desk.messages() == []
+            button = {"id": "1", "from": {"id": ADA, "is_bot": False}, "data": "x.o", "chat_instance": "1"}
+            button["message"] = {"message_id": 1, "chat": {"id": ADA, "type": "private"}}
+            with pytest.raises(OperationError, match="button"):
+                await door.handle_webhook_update(
+                    asked("h", update={"update_id": 9, "callback_query": button}, secret_token=SECRET)
+                )
+            assert await door.handle_webhook_update(asked("h", update=update, secret_token=SECRET)) == {
+                "ok": True
+            }
+            assert desk.messages() == [(str(ADA), "forwarded")]
+
+    with_desk(tmp_path, main)
+
+
+def test_the_webhook_can_be_set_and_taken_back_by_itself(tmp_path: Path) -> None:
+    async def main(desk: Desk) -> None:
+        async with desk.hosting() as door:
+            told = await door.set_webhook(asked("set_webhook"))
+            assert told == {"ok": True, "url": "https://bot.example.com/hook"}
+            assert desk.telegram.state.webhook["secret_token"] == SECRET
+            await door.set_webhook(asked("set_webhook", remove=True))
+            assert desk.telegram.state.webhook == {}
+
+    with_desk(tmp_path, main)

@@ -1,0 +1,132 @@
+"""Messages of channels are told to hooks: Metier's own events alone, in OpenClaw's words, and nobody waits for it."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from lookout import Lookout, hook_text
+from metier.hooks import observers
+from metier.kernel.events import Events
+from metier.runtime import Runtime
+from metier.runtime.message_hooks import message_listener, tell_hooks
+
+RECEIVED = "channels.message.received"
+MESSAGE: dict[str, Any] = {
+    "channel": "telegram", "thread": 3, "message": 17, "chat": "4711", "author": {"id": 99, "name": "Ada"},
+    "text": "my password=hunter2hunter2 is\x00 old",
+}  # fmt: skip
+
+
+@pytest.fixture
+def lookout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lookout:
+    return Lookout(tmp_path, monkeypatch)
+
+
+def told(lookout: Lookout, *events: tuple[str, Any, str]) -> None:
+    """Have these happen, and all hooks told of them."""
+
+    async def act(runtime: Runtime) -> None:
+        happening = Events()
+        with happening.listening(message_listener(runtime._hooks)):
+            for name, payload, source in events:
+                happening.emit(name, payload, source=source)
+
+    lookout.opened(act)
+
+
+def test_hooks_are_told_of_messages_in_openclaws_words_with_secrets_masked(lookout: Lookout) -> None:
+    lookout.pretend()
+    lookout.guard(text=hook_text('["message"]'))
+    told(
+        lookout,
+        (RECEIVED, MESSAGE, "metier"),
+        ("channels.message.sent", {**MESSAGE, "text": "yes"}, "metier"),
+    )
+    assert lookout.fired == ["guard message:received", "guard message:sent"]
+    (_, received, environment), (_, sent, _) = lookout.events
+    assert received["sessionKey"] == "telegram:4711"
+    assert received["context"] == {
+        "bootstrapFiles": [],
+        "workspaceDir": str(lookout.machine.state / "workspace"),
+        "channelId": "telegram",
+        "conversationId": "3",
+        "messageId": "17",
+        "from": "99",
+        "content": "my password=•••••••• is\ufffd old",
+    }
+    assert (sent["context"]["to"], sent["context"]["content"]) == ("4711", "yes")
+    assert environment == {}, "no tool, no output"
+
+
+def test_what_a_skill_emits_under_our_name_is_told_to_nobody(lookout: Lookout) -> None:
+    lookout.pretend()
+    lookout.guard()
+    told(
+        lookout,
+        (RECEIVED, MESSAGE, "some-skill"),
+        ("channels.message.failed", MESSAGE, "metier"),
+        (RECEIVED, "no payload of ours", "metier"),
+        (RECEIVED, {}, "metier"),
+    )
+    assert lookout.fired == ["guard message:received"], "an empty one of our own is told all the same"
+
+
+def test_a_real_hook_is_told_of_a_real_message(lookout: Lookout, caplog: pytest.LogCaptureFixture) -> None:
+    lookout.guard(
+        "export default async (event: any) => { throw new Error(`heard ${event.context.content}`) }"
+    )
+    told(lookout, (RECEIVED, {**MESSAGE, "text": "good morning"}, "metier"))
+    assert "failed on message:received: raised: Error: heard good morning" in caplog.text
+
+
+def test_a_flood_of_messages_is_bounded_and_uses_up_nobodys_budget(lookout: Lookout) -> None:
+    lookout.pretend()
+    lookout.guard()
+    lookout.configured("[budgets.principal]\ncalls = 2\nseconds = 86400\n")
+
+    async def act(runtime: Runtime) -> Any:
+        happening = Events()
+        with happening.listening(message_listener(runtime._hooks)):
+            for _ in range(400):
+                happening.emit(RECEIVED, MESSAGE)
+        return runtime._hooks
+
+    hooks = lookout.opened(act)
+    assert hooks.observers.dropped == 400 - observers.MOST_WAITING
+    assert len(lookout.fired) == observers.MOST_WAITING
+    assert hooks.failures == 0
+
+
+def test_whoever_hosts_tells_hooks_until_it_is_cancelled(lookout: Lookout) -> None:
+    lookout.pretend()
+    lookout.guard()
+
+    async def act(runtime: Runtime) -> None:
+        happening = Events()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(tell_hooks, happening, runtime._hooks)
+            await anyio.wait_all_tasks_blocked()
+            happening.emit(RECEIVED, MESSAGE)
+            tasks.cancel_scope.cancel()
+        happening.emit(RECEIVED, MESSAGE)
+
+    lookout.opened(act)
+    assert lookout.fired == ["guard message:received"]
+
+
+def test_the_host_tells_hooks_of_what_happens_on_its_channels(lookout: Lookout) -> None:
+    lookout.pretend()
+    lookout.guard(text=hook_text('["message:received"]'))
+
+    async def main() -> None:
+        project = str(lookout.machine.project)
+        async with Runtime.open(project=project, watch=False, host=True) as runtime:
+            assert runtime.is_host
+            hosting = runtime._kernel.hosting
+            assert hosting is not None
+            hosting.events.emit(RECEIVED, MESSAGE)
+
+    anyio.run(main)
+    assert lookout.fired == ["guard message:received"]
