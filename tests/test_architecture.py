@@ -209,3 +209,14 @@ def test_nobody_passes_over_every_error_in_silence() -> None:
 def test_no_file_is_a_heap_of_odds_and_ends() -> None:
     names = {path.stem for path in FILES}
     assert not names & {"utils", "util", "helpers", "helper", "manager", "misc", "common", "base"}
+
+
+def test_no_test_defines_what_it_never_runs() -> None:
+    for path in sorted(Path(__file__).parent.rglob("test_*.py")):
+        for test in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(test, ast.FunctionDef):
+                used = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
+                mains = {node.name for node in ast.walk(test) if isinstance(node, ast.AsyncFunctionDef)} & {
+                    "main"
+                }
+                assert mains <= used, f"{path.name}: {test.name}"

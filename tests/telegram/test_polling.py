@@ -92,6 +92,8 @@ def test_a_rule_that_denies_the_operation_keeps_everything_out(tmp_path: Path) -
             assert (refused.event, refused.code) == ("skill_execution_blocked", "forbidden")
             assert "not today" in " ".join(refused.reasons)
 
+    with_desk(tmp_path, main)
+
 
 def test_while_the_rules_cannot_be_read_messages_wait_and_are_not_lost(tmp_path: Path, quick: None) -> None:
     async def main(desk: Desk) -> None:
