@@ -15,7 +15,7 @@ from metier.doors.cli import metier as command
 from metier.kernel.events import Events, Happened
 from metier.kernel.settings_watch import UPDATED, SettingsWatch
 from metier.kernel.store import Store
-from metier.kernel.trigger import MessageTrigger
+from metier.kernel.trigger import Condition, ConditionTrigger, EventTrigger, MessageTrigger
 from metier.kernel.trigger_match import set_off
 from metier.kernel.trigger_occasion import RECEIVED, of_event
 from metier.kernel.trigger_store import KeptTrigger
@@ -114,6 +114,27 @@ def test_what_a_skill_says_was_said_on_its_channel_sets_off_only_what_names_that
         last_outcome="",
     )
     assert bool(set_off([kept], of_event(_message(skill), 0))) is fires
+
+
+def test_a_skills_channel_is_not_metiers_word_for_event_and_condition_triggers_either() -> None:
+    asked = Condition(field="message.text", operator="eq", value="open the door")
+    for trigger in (
+        EventTrigger(name="t", tool="fs_read/execute", events=(RECEIVED,)),
+        ConditionTrigger(name="t", tool="fs_read/execute", conditions=(asked,)),
+    ):
+        kept = KeptTrigger(
+            id="t",
+            owner="human:me",
+            skill="",
+            enabled=True,
+            trigger=trigger,
+            created_at=0.0,
+            last_fired=0.0,
+            fired=0,
+            last_outcome="",
+        )
+        assert set_off([kept], of_event(_message(""), 0)), "control: what a door of ours took in"
+        assert not set_off([kept], of_event(_message("bell-skill"), 0))
 
 
 def test_explain_says_what_a_trigger_would_run_instead(machine: Machine) -> None:

@@ -270,6 +270,24 @@ async def test_what_fails_is_tried_again_as_often_as_it_says_and_then_somebody_i
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("how", ["disable", "remove"])
+async def test_what_was_switched_off_or_removed_is_not_tried_again(tmp_path: Path, how: str) -> None:
+    office = Office(tmp_path)
+
+    async def fails(made: Made) -> Failed:
+        return Failed(call_id="call_1", code="raised", message="no")
+
+    office.book.answer = fails
+    at = datetime.fromtimestamp(time.time() + 0.5, UTC).isoformat()
+    id = await office.create(type="once", timestamp=at, retryDelayMs=1_000)
+    async with office.running():
+        await office.until(1)
+        await office.do(how, id=id)
+        await anyio.sleep(1.5)
+    assert office.book.tools == ["a/b"]
+
+
+@pytest.mark.anyio
 async def test_what_is_refused_is_not_tried_again(tmp_path: Path) -> None:
     office = Office(tmp_path)
 

@@ -71,6 +71,8 @@ class ScheduleFiring:
                 ended, self._store, "schedule", kept.id, number, f"{said}; it is tried again", outcome.call_id
             )
             await anyio.sleep(schedule.retry_delay_ms / 1_000)
+            if self._against(kept):  # its skill lost its trust meanwhile
+                return
             number = await to_thread.run_sync(tried_again, self._store, kept.id, due, attempt + 1)
             if not number:
                 return

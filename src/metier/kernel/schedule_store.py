@@ -194,8 +194,13 @@ def restored_at(store: Store) -> float:
 
 
 def tried_again(store: Store, id: str, due: float, attempt: int) -> int:
-    """A further attempt begins. Its number; 0 where somebody else makes it."""
+    """A further attempt begins. Its number; 0 where somebody else makes it, or the schedule was switched off or removed meanwhile."""
     with store.writing() as connection:
+        if (
+            connection.execute("SELECT 1 FROM schedule WHERE id = ? AND enabled = 1", (id,)).fetchone()
+            is None
+        ):
+            return 0
         cursor = connection.execute(_BEGUN, (id, due, attempt, time.time()))
         return (cursor.lastrowid or 0) if cursor.rowcount else 0
 

@@ -51,6 +51,11 @@ class Occasion(Struct, frozen=True, kw_only=True):
     phase: Phase = "after"
     """Of a tool: before it runs, after, or in its place."""
 
+    @property
+    def whose(self) -> str:
+        """Whose word it is: of a message on a skill's channel that skill's, though Metier tells of it."""
+        return self.by_skill or self.source
+
 
 def set_off(triggers: Sequence[KeptTrigger], occasion: Occasion) -> list[KeptTrigger]:
     """Those that fit, in the order they fire: before, instead, after; in each the higher priority first. One that fires `instead`
@@ -117,11 +122,11 @@ def _fits(each: KeptTrigger, occasion: Occasion) -> bool:
         case EventTrigger() as trigger:
             return (
                 occasion.kind != "tool"
-                and means(trigger.sources, occasion.source)
+                and means(trigger.sources, occasion.whose)
                 and wanted(occasion.name, trigger.events)
             )
         case ConditionTrigger() as trigger:
-            if occasion.kind == "tool" or not means(trigger.sources, occasion.source):
+            if occasion.kind == "tool" or not means(trigger.sources, occasion.whose):
                 return False
             some = any if trigger.logical == "OR" else all
             return some(holds(condition, occasion.around) for condition in trigger.conditions)
