@@ -63,7 +63,13 @@ class Switchboard:
         """What a gate says to every call of a skill, while there is one."""
         self.inbox = Inbox(self.store, self.events, patience=seconds)
         self.deliveries = Deliveries(
-            self.store, self.events, self, self.connectors, OWNER.id, seconds=seconds
+            self.store,
+            self.events,
+            self,
+            self.connectors,
+            OWNER.id,
+            skill_of=lambda module: self.modules.owner(module),
+            seconds=seconds,
         )
         self.channels = Channels(
             self.store,

@@ -306,6 +306,34 @@ def test_what_waits_for_a_skill_that_is_down_is_sent_once_it_lives_again(
     anyio.run(main)
 
 
+def test_who_takes_the_module_of_a_skill_that_died_is_not_told_its_messages(
+    home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("metier.kernel.deliveries._NOBODY", 0.05)
+    board, told = Switchboard(home), list[Json]()
+
+    async def listens(asked: Asked) -> Json:
+        told.append(asked.arguments["text"])
+        return None
+
+    async def main() -> None:
+        who = board.has("echo-skill", modules={"echo": listens})
+        await board.ask(who, "channels.register", channel="echo", connector_module="echo")
+        board.modules.unregister("echo-skill")
+        board.has("thief", modules={"echo": listens})
+        async with board.running():
+            sent = await board.ask(who, "channels.send_message", channel="echo", chat_id="c", text="secret")
+            id = sent["message_id"]
+            await board.until(lambda: "another skill has the module" in board.message(id).error)
+            assert told == []
+            board.modules.unregister("thief")
+            board.has("echo-skill", modules={"echo": listens})
+            await board.until(lambda: board.message(id).state == "sent")
+        assert told == ["secret"]
+
+    anyio.run(main)
+
+
 def test_a_channel_of_ours_that_is_not_set_up_says_so_and_sends_once_it_is(
     home: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,10 +58,12 @@ class Deliveries:
         connectors: Connectors,
         owner: str,
         *,
+        skill_of: Callable[[str], str] = lambda _module: "",
         seconds: float = SECONDS,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`owner` is the human for whom skills send."""
+        """`owner` is the human for whom skills send; `skill_of` says which skill has a module now."""
+        self._skill_of = skill_of
         self._store = store
         self._events = events
         self._calls = calls
@@ -226,6 +228,9 @@ class Deliveries:
             raise NotNow(_NOBODY, f"nobody sends for {name!r} now: {why}")
         if channel.is_off:
             why = f"the skill {message.owner!r} is not started; `metier skills start {message.owner}`"
+            raise NotNow(_NOBODY, f"nobody sends for {name!r} now: {why}")
+        if self._skill_of(channel.connector) not in ("", channel.skill):
+            why = f"another skill has the module {channel.connector!r} now, and it is not told what is for {message.owner!r}"
             raise NotNow(_NOBODY, f"nobody sends for {name!r} now: {why}")
         behalf = enabled_by(self._store, channel.skill, self._owner)
         return SkillConnector(self._calls, behalf, channel, message)

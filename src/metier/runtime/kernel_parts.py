@@ -90,7 +90,9 @@ class Parts:
         self.secrets = SecretStore(sealed, lambda: given.settings().secrets)
         self.inbox = Inbox(store, events)
         self.connectors = Connectors()
-        self.deliveries = Deliveries(store, events, calls, self.connectors, owner)
+        self.deliveries = Deliveries(
+            store, events, calls, self.connectors, owner, skill_of=lambda module: self.modules.owner(module)
+        )
         self.channels = Channels(store, lambda: self.modules, catalog, self.inbox, self.deliveries)
         forget = forgetting(given.database, owner, home)
         conversations = Conversations(store, self.channels, self.deliveries, forget)
