@@ -77,14 +77,14 @@ def house_of(
     runtime: Runtime, *, rules: Rules | None = None, pause: Callable[[], None] | None = None
 ) -> House:
     """The runtime's own house, with this tool in it and no budget in the way."""
-    house = runtime._house()
+    house = runtime._engine.house()
     look = house.look
 
     async def looked(valid: ValidCall) -> Any:
         found = await look(valid)
         return found if rules is None else structs.replace(found, rules=rules)
 
-    state = runtime._state
+    state = runtime._engine.state
     recorder = Recorder(
         state.log, Writer(state.database, before_commit=pause), tools=[TOOL.name].__contains__
     )
@@ -149,7 +149,7 @@ def pairs(folder: str, synchronous: str) -> Callable[[], None]:
 
 
 def synchronous(runtime: Runtime, how: Literal["FULL", "NORMAL"]) -> None:
-    runtime._state.database._connection.execute(f"PRAGMA synchronous={how}")
+    runtime._engine.state.database._connection.execute(f"PRAGMA synchronous={how}")
 
 
 async def timed(work: Callable[[], Awaitable[object]], times: int) -> Cost:

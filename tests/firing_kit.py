@@ -14,7 +14,7 @@ from metier.kernel.events import Events
 from metier.kernel.operation import Asked, Module
 from metier.kernel.store import Store
 from metier.kernel.triggers import Triggers
-from metier.model.call import Call, Principal, Surroundings, ValidCall
+from metier.model.call import Call, Cause, Principal, Surroundings, ValidCall
 from metier.model.digest import Json
 from metier.model.entry import Command
 from metier.model.outcome import Completed, Failed, Outcome, Refused
@@ -22,6 +22,7 @@ from metier.model.permission import PermissionSet
 from metier.model.skill import Tool
 
 OWNER = "human:me"
+NO_CAUSE = Cause()
 
 
 class Made(Struct, frozen=True, kw_only=True):
@@ -33,6 +34,8 @@ class Made(Struct, frozen=True, kw_only=True):
     parent: str | None
     surroundings: Surroundings
     unattended: bool
+    call_id: str
+    cause: Cause
 
 
 class Book:
@@ -51,6 +54,7 @@ class Book:
         parent: str | None = None,
         surroundings: Surroundings = NO_SURROUNDINGS,
         unattended: bool = True,
+        cause: Cause | None = None,
     ) -> Outcome:
         made = Made(
             principal=principal,
@@ -59,12 +63,17 @@ class Book:
             parent=parent,
             surroundings=surroundings,
             unattended=unattended,
+            call_id=f"call_{len(self.made) + 1}",
+            cause=cause or self.cause_of(parent or ""),
         )
         self.made.append(made)
         answer = await self.answer(made) if self.answer is not None else "done"
         if isinstance(answer, Failed | Refused):
             return answer
-        return Completed(call_id=f"call_{len(self.made)}", value=answer)
+        return Completed(call_id=made.call_id, value=answer)
+
+    def cause_of(self, call_id: str) -> Cause:
+        return next((each.cause for each in self.made if each.call_id == call_id), Cause())
 
     @property
     def tools(self) -> list[str]:
@@ -105,6 +114,7 @@ class Desk:
             owner=OWNER,
             inbox=self.inbox,
             skill_of={"echo": "echo-skill"}.get,  # type: ignore[arg-type]
+            cause_of=self.book.cause_of,
         )
 
     async def do(self, operation: str, by: str = OWNER, **arguments: Json) -> Any:
@@ -162,7 +172,9 @@ async def do(module: Module, operation: str, by: str, arguments: dict[str, Json]
     return await module.operations[operation].does(asked)
 
 
-def valid_call(tool: str, *, by: str = "agent:cli", behalf: str = OWNER, **changed: Any) -> ValidCall:
+def valid_call(
+    tool: str, *, by: str = "agent:cli", behalf: str = OWNER, cause: Cause = NO_CAUSE, **changed: Any
+) -> ValidCall:
     """A call of a skill's tool, as far as triggers see it."""
     made = Tool(
         name=tool, description="", parameters={"type": "object"}, entry=Command(argv=("true",)), **changed
@@ -172,5 +184,6 @@ def valid_call(tool: str, *, by: str = "agent:cli", behalf: str = OWNER, **chang
         principal=Principal(id=by, kind="agent", on_behalf_of=behalf),
         tool=tool,
         arguments={"x": "y"},
+        cause=cause,
     )
     return ValidCall(call=call, tool=made, arguments={"x": "y"}, skill=None, permissions=PermissionSet())

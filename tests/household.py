@@ -25,7 +25,7 @@ from metier.kernel.resident_keeper import Patience
 from metier.kernel.residents import Residents
 from metier.kernel.skills import Skills
 from metier.kernel.store import Store
-from metier.model.call import ApprovedCall, Call, Principal, Surroundings
+from metier.model.call import ApprovedCall, Call, Cause, Principal, Surroundings
 from metier.model.digest import Json
 from metier.model.outcome import Completed, Failed, Outcome
 from metier.model.ports import OperationFunction, Operations
@@ -94,16 +94,16 @@ class Household:
         self.heard: list[Happened] = []
         self.capability = Capability()
         self.inner = Inner(self.run, tasks)
-        private: Any = runtime
+        private: Any = runtime._engine
         self.living = Living(
             self.house,
             self.inner,
-            private._running,
-            private._sandboxes,
-            lambda: private._seen.settings,
-            private._refresh,
+            private.running,
+            private.sandboxes,
+            lambda: private.seen.settings,
+            private.refresh,
             runtime.reload,
-            private._state.database,
+            private.state.database,
         )
         self.removed: list[str] = []
         self.residents = Residents(
@@ -112,7 +112,7 @@ class Household:
             lambda: self.modules,
             self.events,
             lambda: runtime.catalog,
-            lambda: private._seen.settings,
+            lambda: private.seen.settings,
             owner(),
             None,
             self._removed,
@@ -123,7 +123,7 @@ class Household:
             self.store,
             lambda: self.modules,
             lambda: runtime.catalog,
-            lambda: private._seen.settings,
+            lambda: private.seen.settings,
             lambda: self,
         )
         self.modules = Modules([skills.module(), *own], self.capability)
@@ -132,15 +132,15 @@ class Household:
         self.removed.append(skill)
 
     def house(self) -> House:
-        private: Any = self.runtime
-        made: House = private._house()
+        private: Any = self.runtime._engine
+        made: House = private.house()
         return replace(
             made, tools={**made.tools, **self.modules.tools}, operations=_Both(made.operations, self._do)
         )
 
     async def run(self, call: Call) -> Outcome:
-        private: Any = self.runtime
-        await private._refresh()
+        private: Any = self.runtime._engine
+        await private.refresh()
         with self.inner.under(call):
             return await run(call, self.house())
 
@@ -153,6 +153,7 @@ class Household:
         parent: str | None = None,
         surroundings: Surroundings = NO_SURROUNDINGS,
         unattended: bool = True,
+        cause: Cause | None = None,
     ) -> Outcome:
         made = Call(
             id=f"call_{secrets.token_hex(12)}",
@@ -163,6 +164,7 @@ class Household:
             depth=1 if parent else 0,
             surroundings=surroundings,
             unattended=unattended,
+            cause=cause or self.inner.cause_of(parent or ""),
         )
         return await self.run(made)
 
@@ -209,6 +211,7 @@ class Household:
                 arguments=valid.arguments,
                 surroundings=valid.call.surroundings,
                 depth=valid.call.depth,
+                cause=valid.call.cause,
             )
             try:
                 value = await self.modules.do(asked, self.capability)

@@ -107,9 +107,9 @@ class Phone:
         async def work(runtime: Runtime) -> Outcome:
             if not around:
                 return await runtime.call(tool, arguments)
-            made: Call = runtime._call(runtime._seen.internal(tool), arguments)  # pyright: ignore[reportPrivateUsage]
+            made: Call = runtime._call(runtime._engine.seen.internal(tool), arguments)  # pyright: ignore[reportPrivateUsage]
             told = structs.replace(made, surroundings=Surroundings(**around))
-            return await runtime._run(told)  # pyright: ignore[reportPrivateUsage]
+            return await runtime._engine.run(told)  # pyright: ignore[reportPrivateUsage]
 
         return self.open(work)
 

@@ -24,7 +24,7 @@ from metier.kernel.events import Events, Happened
 from metier.kernel.modules import Modules
 from metier.kernel.operation import Asked, OperationError
 from metier.kernel.store import Store
-from metier.model.call import Principal, Surroundings
+from metier.model.call import Cause, Principal, Surroundings
 from metier.model.digest import Json
 from metier.model.outcome import Completed, Failed, Outcome, Refused
 from metier.model.permission import PermissionSet
@@ -138,6 +138,7 @@ class Switchboard:
         parent: str | None = None,
         surroundings: Surroundings = NO_SURROUNDINGS,
         unattended: bool = True,
+        cause: Cause | None = None,
     ) -> Outcome:
         """`Calls`: the operation is done at once, without a gate."""
         self.made.append((principal, tool, arguments, parent))

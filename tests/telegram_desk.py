@@ -22,15 +22,17 @@ from metier.model.approval import Approval
 from metier.model.call import Principal
 from metier.model.digest import Json
 from metier.model.outcome import Pending
+from metier.model.role import Registered
 from metier.record.approvals import approvals_in
 from metier.record.audit import AuditLog
 from metier.record.chain import Record
 from metier.record.database import Database
+from metier.record.principals import add_principal
 from metier.runtime import at_terminal, hosting_here
 from metier.testing.bot_api import BotApiServer
-from metier.testing.bot_api_methods import BotState
+from metier.testing.bot_api_methods import BotState, Sent
 
-ADA, BEN, EVE = 1001, 1002, 6666
+ADA, BEN, CAL, EVE = 1001, 1002, 1003, 6666
 SECRET = "webhook-secret_of-16-or-more"
 ITS_SKILL = Principal(id=f"skill:{SKILL}", kind="skill", on_behalf_of=owner())
 
@@ -55,6 +57,7 @@ class Desk:
         }
         self.secrets: dict[str, str] = {"bot_token": telegram.token, "webhook.secret_token": SECRET}
         self.door: Telegram | None = None
+        self.parts: Any = None
         self.said: list[str] = []
         self.calls: Calls | None = None
 
@@ -74,7 +77,7 @@ class Desk:
 
         def made(parts: Any) -> Telegram:
             given = parts.given
-            self.calls = given.calls
+            self.parts, self.calls = parts, given.calls
 
             async def values(_skill: str) -> dict[str, Json]:
                 return self.values
@@ -133,9 +136,70 @@ class Desk:
             store.close()
         return [(str(chat), str(text)) for chat, text in rows]
 
+    @property
+    def database(self) -> str:
+        """Of the state, whatever the configuration says."""
+        return str(self.home / "state.db")
+
     def records(self) -> list[Record]:
-        with Database.open(self.settings().database) as database:
+        with Database.open(self.database) as database:
             return AuditLog(database).tail(10_000)
+
+    def approvers(self, **people: int) -> None:
+        """These approve by Telegram, beside Ada, who is the owner: each a person of his own."""
+        more = "".join(f', "{number}" = "human:{name}"' for name, number in people.items())
+        self.more = self.more.replace(" }\n", f"{more} }}\n", 1)
+        self.settings()
+        with Database.open(self.database) as database:
+            for name in people:
+                made = Registered(id=f"human:{name}", kind="human", roles=frozenset({"approver"}))
+                assert add_principal(database, made, by=owner(), owner=owner()) == ""
+
+    async def shown(self, content: str = "tea", project: str = "") -> tuple[str, Sent]:
+        """A request and the message that shows it to Ada."""
+        before = len(self.telegram.state.sent)
+        approval = await self.asked_for(content, project)
+        await self.wait(lambda state: any(each.buttons and each.chat == ADA for each in state.sent[before:]))
+        await self.until(lambda: self._kept(approval, ADA))
+        return approval, self.telegram.last(ADA)
+
+    def _kept(self, approval: str, user: int) -> bool:
+        """Whether it is kept that he was told of it."""
+        with self.parts.store.reading() as connection:
+            rows = connection.execute(
+                "SELECT 1 FROM announced WHERE approval = ? AND recipient LIKE ?", (approval, f"%{user}")
+            ).fetchall()
+        return bool(rows)
+
+    async def shown_to(self, user: int, approval: str) -> Sent:
+        """The message that shows him a request."""
+
+        def found(state: BotState) -> list[Sent]:
+            return [
+                each for each in state.sent if each.chat == user and approval in each.text and each.buttons
+            ]
+
+        await self.wait(found)
+        return found(self.telegram.state)[-1]
+
+    async def pressed(self, user: int, sent: Sent, label: str) -> str:
+        """What somebody is answered who presses a button: by its label, or with this as its data."""
+        answers = self.telegram.state.answers
+        before = len(answers)
+        self.telegram.state.press(user, sent, dict(sent.buttons).get(label, label))
+        await self.wait(lambda state: len(state.answers) > before)
+        return answers[-1][1]
+
+    def begun(self, approval: str) -> int:
+        """How often the call of a request was begun."""
+        (call,) = {each.call_id for each in self.records() if each.approval == approval}
+        return len(
+            [
+                each
+                for each in self.records()
+                if each.call_id == call and each.event == "skill_execution_started"
+            ]
+        )
 
     async def asked_for(self, content: str = "tea", project: str = "") -> str:
         """An agent wants to write a file, which is asked every time: the id of the request."""
@@ -152,6 +216,8 @@ class Desk:
                 "fs_write", {"path": f"memory/{len(content)}.md", "content": content}
             )
         assert isinstance(outcome, Pending), outcome
+        if self.parts is not None:  # the host would look by itself, a moment later
+            self.parts.events.emit("approvals.waiting")
         return outcome.approval_id
 
     def state(self, approval: str) -> str:
@@ -159,7 +225,7 @@ class Desk:
         return next(each.state for each in self.approvals() if each.id == approval)
 
     def approvals(self, *, over: bool = True) -> list[Approval]:
-        with Database.open(self.settings().database) as database, database.reading() as connection:
+        with Database.open(self.database) as database, database.reading() as connection:
             return approvals_in(connection, over=over)
 
 

@@ -171,19 +171,16 @@ CALL: Final = BY_NAME["Runtime.call"]
 WAYS: Final[dict[str, set[str]]] = {
     "metier.pipeline.run": {
         "hooks.run.run_hook",
-        "runtime.Runtime._judge",
+        "runtime.engine.Engine._judge",
         "runtime.own._guarded",
         "runtime.probing._probe",
         "runtime.living.Living.live",
     },
-    "runtime.Runtime._judge": {"runtime.Runtime._run"},
-    "runtime.Runtime._run": {
-        "runtime.Runtime.__init__",
-        "runtime.Runtime._resume",
-        "runtime.Runtime.call",
-        "runtime.Runtime.handle",
-    },
-    "runtime.Runtime._resume": {"runtime.Runtime.__init__", "runtime.Runtime.resume"},
+    "runtime.engine.Engine._judge": {"runtime.engine.Engine.run"},
+    "runtime.engine.Engine.run": {"runtime.engine.Engine.__init__", "runtime.engine.Engine.resume"},
+    "runtime.engine.Engine.resume": {"runtime.engine.Engine.__init__"},
+    "runtime.Runtime._engine.run": {"runtime.Runtime.call", "runtime.Runtime.handle"},
+    "runtime.Runtime._engine.resume": {"runtime.Runtime.resume"},
     "runtime.Runtime.resume": {"runtime.Runtime.wait_for"},
     "runtime.Runtime.wait_for": {"runtime.Runtime.call"},
     "blocking.SyncRuntime._runtime.call": {"blocking.SyncRuntime.call"},
@@ -191,11 +188,11 @@ WAYS: Final[dict[str, set[str]]] = {
     "blocking.SyncRuntime._runtime.resume": {"blocking.SyncRuntime.resume"},
     "blocking.SyncRuntime._runtime.wait_for": {"blocking.SyncRuntime.wait_for"},
     "runtime.call": {"runtime.written.call_written"},
-    "runtime._run": {"runtime.as_owner.call_as_owner", "runtime.written.call_written"},
+    "runtime._engine.run": {"runtime.as_owner.call_as_owner", "runtime.written.call_written"},
     "metier.runtime.written.call_written": {"doors.cli.call._call"},
     "runtime.handle": set(),
     "runtime.wait_for": {"doors.cli.call._call"},
-    "runtime._resume": {"runtime.resume.resume"},
+    "runtime._engine.resume": {"runtime.resume.resume"},
     "runtime.resume": set(),
     "metier.runtime.resume.resume": {"doors.cli.approvals._take_up", "doors.telegram.taking_up.take_up"},
     "runtime.own._guarded": {"runtime.own._answered", "runtime.own.run_own"},
@@ -216,10 +213,10 @@ WAYS: Final[dict[str, set[str]]] = {
         "doors.cli.secrets._operate",
         "doors.cli.settings._operate",
     },
-    "metier.runtime.probing.probe": {"runtime.Runtime._read_code"},
+    "metier.runtime.probing.probe": {"runtime.engine.Engine.read_code"},
     # Calls inside of calls: all of them are made with the `_run` that `Inner` is given.
     "metier.runtime.inner.Inner": {
-        "runtime.Runtime.__init__",
+        "runtime.engine.Engine.__init__",
         "runtime.agents.Agents.__init__",
         "runtime.housing.Housing",
         "runtime.kernel_here.Calling.__init__",
@@ -238,19 +235,19 @@ WAYS: Final[dict[str, set[str]]] = {
     "runtime.agents.Agents._inner.start": {"runtime.agents.Agents._started"},
     "runtime.agents.Agents._inner.run": {"runtime.agents.Agents._talked"},
     # What the kernel has done: lives, calls of modules, and what was approved by Telegram.
-    "metier.runtime.kernel_here.KernelHere": {"runtime.Runtime.__init__", "runtime.housing.Housing"},
+    "metier.runtime.kernel_here.KernelHere": {"runtime.engine.Engine.__init__", "runtime.housing.Housing"},
     "needs.run": {"runtime.kernel_here.KernelHere._made"},
     "needs.take_up": {"runtime.kernel_here.KernelHere._made"},
     "metier.runtime.living.Living": {"runtime.kernel_here.KernelHere._made"},
     "given.live": {"runtime.kernel_parts.Parts.__init__"},
-    "kernel.resident_keeper.Keeper._live.live": {"kernel.resident_keeper.Keeper._one_life"},
+    "kernel.resident_keeper.Keeper._live.live": {"kernel.resident_keeper.Keeper._begun"},
     "runtime.kernel_here.Calling": {"runtime.kernel_here.KernelHere._made"},
     "runtime.kernel_here.Calling._run": {"runtime.kernel_here.Calling.call"},
     "calls.call": {"kernel.firing.bounded_call"},
     "kernel.firing.bounded_call": {"kernel.firing.Firing._do"},
     "metier.kernel.firing.bounded_call": {
         "kernel.schedule_firing.ScheduleFiring.call",
-        "kernel.schedule_notice.Teller._remember",
+        "kernel.schedule_notice.Teller._call",
     },
     "kernel.delivery_skill.SkillConnector._calls.call": {"kernel.delivery_skill.SkillConnector.send"},
     "kernel.skills.Skills._calls().call": {"kernel.skills.Skills._call"},
@@ -259,8 +256,9 @@ WAYS: Final[dict[str, set[str]]] = {
         "doors.telegram.inbound.Inbound._route",
     },
     "given.take_up": {"doors.cli.host._telegram"},
-    "doors.telegram.door.Telegram._take_up": {"doors.telegram.door.Telegram._taken_up"},
-    "metier.doors.telegram.taking_up.take_up": {"doors.telegram.door.Telegram._taken_up"},
+    "metier.doors.telegram.taking_up.TakingUp": {"doors.telegram.door.Telegram.__init__"},
+    "doors.telegram.taking_up.TakingUp._here": {"doors.telegram.taking_up.TakingUp._ended"},
+    "doors.telegram.taking_up.take_up": {"doors.telegram.taking_up.TakingUp._ended"},
     "metier.runtime.hosting_here": {"doors.cli.host._run"},
 }
 
@@ -326,7 +324,7 @@ def test_these_are_all_the_doors_there_are() -> None:
     assert importers == {
         "hooks/firing.py",
         "hooks/run.py",
-        "runtime/__init__.py",
+        "runtime/engine.py",
         "runtime/housing.py",
         "runtime/kernel_here.py",
         "runtime/living.py",
@@ -339,7 +337,8 @@ def test_these_are_all_the_doors_there_are() -> None:
         "SyncRuntime",
         "at_terminal",
         "hosting_here",
-        "_opened",
+        "Engine",
+        "opened",
         "run_own",
         "run_hook",
         "call_as_owner",
@@ -398,6 +397,7 @@ def test_these_are_all_the_doors_there_are() -> None:
         "runtime/__init__.py",
         "runtime/agents.py",
         "runtime/as_owner.py",
+        "runtime/engine.py",
         "runtime/explaining.py",
         "runtime/housing.py",
         "runtime/kernel_here.py",
@@ -817,7 +817,7 @@ def test_rel_19_calls_that_begin_in_one_transaction_share_what_is_left_of_a_budg
 
     async def rush(runtime: Runtime) -> list[Outcome]:
         outcomes: list[Outcome] = []
-        house = runtime._house()
+        house = runtime._engine.house()
         judged, everybody = [0], anyio.Event()
 
         async def look(valid: Any) -> Any:
@@ -919,7 +919,7 @@ def twice_on_one_word(yard: Yard, act: str) -> list[Outcome]:
     yard.arguments = {**yard.arguments, "note": act}
 
     async def main(runtime: Runtime) -> list[Outcome]:
-        house = runtime._house()
+        house = runtime._engine.house()
         outcomes = [await run(said(yard, runtime, f"{act}_0", turn=1, confirmed=False), house)]
         judged = {id: anyio.Event() for id in (f"{act}_1", f"{act}_2")}
 

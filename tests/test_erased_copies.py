@@ -70,7 +70,7 @@ def said(lookout: Lookout, text: str) -> None:
             with anyio.fail_after(60):
                 while not await handled(runtime):
                     await anyio.sleep(0.02)
-            await private._kernel._kernel.parts.triggers.drain(30)
+            await private._engine.kernel._kernel.parts.triggers.drain(30)
 
     anyio.run(main)
 

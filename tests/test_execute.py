@@ -766,7 +766,10 @@ def test_lnx_19_what_another_process_disables_is_ended_here_at_once(
 
     async def main() -> None:
         async with Runtime.open(project=str(machine.project), watch=watch) as runtime:
-            with runtime._running.under("coffee") as coffee, runtime._running.under("tea") as tea:
+            with (
+                runtime._engine.running.under("coffee") as coffee,
+                runtime._engine.running.under("tea") as tea,
+            ):
                 with Database.open(str(machine.state / "state.db")) as elsewhere:
                     disable(elsewhere, "tea", call_id="call_9", why="mount")
                 with anyio.move_on_after(5):
@@ -788,11 +791,13 @@ def test_what_could_not_be_written_is_written_as_soon_as_it_can_be(
 
     async def main() -> None:
         async with Runtime.open(project=str(machine.project), watch=False) as runtime:
-            runtime._running.bar("tea", "call_9", "mount")
+            runtime._engine.running.bar("tea", "call_9", "mount")
             with anyio.fail_after(5):
-                while runtime._running.unsettled:
+                while runtime._engine.running.unsettled:
                     await anyio.sleep(0.02)
-            runtime._running.bar("coffee", "call_10", "mount")  # and what is left is written at the end
+            runtime._engine.running.bar(
+                "coffee", "call_10", "mount"
+            )  # and what is left is written at the end
 
     anyio.run(main)
     with Database.open(str(machine.state / "state.db")) as database:
@@ -810,7 +815,10 @@ def test_what_another_process_disables_is_ended_here_when_it_is_seen(
 
     async def main() -> None:
         async with Runtime.open(project=str(machine.project), watch=False) as runtime:
-            with runtime._running.under("tea") as tea, runtime._running.under("coffee") as coffee:
+            with (
+                runtime._engine.running.under("tea") as tea,
+                runtime._engine.running.under("coffee") as coffee,
+            ):
                 await runtime.reload()
                 assert not tea.why
                 with Database.open(str(machine.state / "state.db")) as elsewhere:

@@ -58,7 +58,7 @@ def read_while(machine: Machine, happens: Callable[[TrustStore], object]) -> Out
     )
 
     async def work(runtime: Runtime) -> Outcome:
-        house = runtime._house()
+        house = runtime._engine.house()
         with Database.open(str(machine.state / "state.db")) as elsewhere:
             between = Meanwhile(house.operations, lambda: happens(TrustStore(elsewhere)))
             return await run(asked, structs.replace(house, operations=between))

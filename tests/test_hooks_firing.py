@@ -346,7 +346,7 @@ def test_one_that_fails_is_counted_and_keeps_nobody_else_from_being_told(
     )
 
     async def act(runtime: Runtime) -> tuple[Outcome, Any]:
-        return await runtime.call(BOIL, {"cups": 1}), runtime._hooks
+        return await runtime.call(BOIL, {"cups": 1}), runtime._engine.hooks
 
     outcome, hooks = pretended.opened(act)
     assert isinstance(outcome, Completed)
@@ -389,7 +389,7 @@ def test_when_too_many_wait_the_rest_is_dropped_and_counted(
     async def act(runtime: Runtime) -> Any:
         for _ in range(8):
             assert isinstance(await runtime.call(BOIL, {"cups": 1}), Completed)
-        return runtime._hooks
+        return runtime._engine.hooks
 
     hooks = pretended.opened(act)
     assert hooks.observers.dropped == 8 - 2
@@ -520,7 +520,7 @@ def test_hooks_use_up_nobody_elses_budget(pretended: Lookout) -> None:
 def test_where_there_are_no_hooks_nobody_stands_around_calls(pretended: Lookout) -> None:
     async def act(runtime: Runtime) -> tuple[Any, Any]:
         assert isinstance(await runtime.call(BOIL, {"cups": 1}), Completed)
-        return runtime._house().around, runtime._hooks
+        return runtime._engine.house().around, runtime._engine.hooks
 
     around, hooks = pretended.opened(act)
     assert around is None
@@ -631,6 +631,32 @@ def test_a_call_that_a_gate_hook_had_asked_is_judged_by_it_again_when_it_is_take
     assert pretended.boiled == 1
 
 
+def test_who_looks_on_is_told_of_a_call_once_it_runs_and_nothing_of_one_that_waits_or_is_denied(
+    pretended: Lookout,
+) -> None:
+    pretended.guard()
+    pretended.guard(name="other")
+    pretended.gate("guard")
+    pretended.says = lambda skill, event: (
+        says(decision="ask", reason="look at it")(skill, event) if skill == "guard" else event["context"]
+    )
+
+    async def act(runtime: Runtime) -> None:
+        for decision in ("deny", "approve"):
+            pending = await runtime.call(BOIL, {"cups": 1})
+            assert isinstance(pending, Pending)
+            with Database.open(pretended.machine.settings().database) as database:
+                word: Any = {"by": DECIDER, "decision": decision}
+                assert isinstance(decide(database, pending.approval_id, **word), Approval)
+            outcome = await runtime.resume(pending.approval_id)
+            assert isinstance(outcome, Completed) is (decision == "approve")
+
+    pretended.opened(act)
+    others = [each for each in pretended.fired if each.startswith("other")]
+    assert others == ["other tool:before", "other tool:after"]
+    assert pretended.boiled == 1
+
+
 def test_a_refusal_by_a_gate_hook_says_what_to_do(pretended: Lookout) -> None:
     pretended.guard()
     pretended.gate("guard")
@@ -654,6 +680,9 @@ class Says:
         self.heard.append("before")
         return self.word
 
+    async def begins(self, valid: Any) -> None:
+        self.heard.append("begins")
+
     def after(self, valid: Any, outcome: Any) -> None:
         self.heard.append("after")
 
@@ -676,5 +705,7 @@ def test_of_several_around_a_call_the_strictest_counts_and_after_a_no_nobody_els
     both = together(one, last, ask)
     assert both is not None
     assert anyio.run(both.before, call) == Verdict.ask("look")
+    anyio.run(both.begins, call)
+    assert one.heard[-1] == last.heard[-1] == ask.heard[-1] == "begins"
     both.after(call, call)
     assert one.heard[-1] == last.heard[-1] == ask.heard[-1] == "after"

@@ -29,7 +29,7 @@ def told(lookout: Lookout, *events: tuple[str, Any, str]) -> None:
 
     async def act(runtime: Runtime) -> None:
         happening = Events()
-        with happening.listening(message_listener(runtime._hooks)):
+        with happening.listening(message_listener(runtime._engine.hooks)):
             for name, payload, source in events:
                 happening.emit(name, payload, source=source)
 
@@ -88,10 +88,10 @@ def test_a_flood_of_messages_is_bounded_and_uses_up_nobodys_budget(lookout: Look
 
     async def act(runtime: Runtime) -> Any:
         happening = Events()
-        with happening.listening(message_listener(runtime._hooks)):
+        with happening.listening(message_listener(runtime._engine.hooks)):
             for _ in range(400):
                 happening.emit(RECEIVED, MESSAGE)
-        return runtime._hooks
+        return runtime._engine.hooks
 
     hooks = lookout.opened(act)
     assert hooks.observers.dropped == 400 - observers.MOST_WAITING
@@ -106,7 +106,7 @@ def test_whoever_hosts_tells_hooks_until_it_is_cancelled(lookout: Lookout) -> No
     async def act(runtime: Runtime) -> None:
         happening = Events()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(tell_hooks, happening, runtime._hooks)
+            tasks.start_soon(tell_hooks, happening, runtime._engine.hooks)
             await anyio.wait_all_tasks_blocked()
             happening.emit(RECEIVED, MESSAGE)
             tasks.cancel_scope.cancel()
@@ -124,7 +124,7 @@ def test_the_host_tells_hooks_of_what_happens_on_its_channels(lookout: Lookout) 
         project = str(lookout.machine.project)
         async with Runtime.open(project=project, watch=False, host=True) as runtime:
             assert runtime.is_host
-            hosting = runtime._kernel.hosting
+            hosting = runtime._engine.kernel.hosting
             assert hosting is not None
             hosting.events.emit(RECEIVED, MESSAGE)
 

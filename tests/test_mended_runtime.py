@@ -22,7 +22,7 @@ from metier.gate.rules import Rules
 from metier.gate.situation import Bytes, Situation
 from metier.host.running import Running
 from metier.model.approval import Approval
-from metier.model.call import ApprovedCall, Call, ValidCall
+from metier.model.call import ApprovedCall, Call, Principal, ValidCall
 from metier.model.entry import Operation
 from metier.model.outcome import Completed, Failed, Outcome, Pending, Refused
 from metier.model.permission import PermissionSet
@@ -36,7 +36,8 @@ from metier.record.policy import NONE, last_policy
 from metier.record.standing import proposed_grant
 from metier.record.stop import stop
 from metier.record.verify import verify
-from metier.runtime import Runtime, _opened
+from metier.runtime import Runtime
+from metier.runtime.engine import opened
 from metier.runtime.guard import guard
 from metier.runtime.state import State
 from metier.sandbox.job_environment import granted_variables
@@ -74,8 +75,12 @@ def with_runtime(
     machine: Machine, act: Callable[[Runtime], Awaitable[Any]], who: str = "agent:library"
 ) -> Any:
     async def main() -> Any:
-        async with _opened(machine.settings, who, watch=False) as runtime:
-            return await act(runtime)
+        async with opened(machine.settings, watch=False) as engine:
+            return await act(
+                Runtime(
+                    engine, Principal(id=who, kind="agent", on_behalf_of=owner(), roles=frozenset({"agent"}))
+                )
+            )
 
     return anyio.run(main)
 
@@ -112,13 +117,15 @@ class Sender:
         """Other surroundings to be judged by than those it runs in."""
 
     async def send(self, call: Call | None = None) -> Outcome:
-        await self.runtime._refresh()
-        house = structs.replace(self.runtime._house(), tools={self.tool.name: self.tool})
+        await self.runtime._engine.refresh()
+        house = structs.replace(self.runtime._engine.house(), tools={self.tool.name: self.tool})
         workshop, found = house.workshop, Bytes(held=Held(bytes=None, granted=self.tool.permissions))
         environ = workshop.environ if self.judged_by is None else self.judged_by
 
         async def look(valid: ValidCall) -> Situation:
-            return self.runtime._state.look_at(valid, self.runtime._seen, found, environ, wait=True)
+            return self.runtime._engine.state.look_at(
+                valid, self.runtime._engine.seen, found, environ, wait=True
+            )
 
         async def do(approved: ApprovedCall) -> Completed | Failed:
             valid = approved.authorized.valid
@@ -134,7 +141,7 @@ class Sender:
 
     async def resume(self, pending: Outcome) -> Outcome:
         assert isinstance(pending, Pending)
-        stored = stored_call(self.runtime._state.database, pending.approval_id)
+        stored = stored_call(self.runtime._engine.state.database, pending.approval_id)
         assert stored is not None
         return await self.send(stored)
 
@@ -182,7 +189,7 @@ def test_apr_11_what_is_judged_and_what_runs_has_the_same_surroundings(
     monkeypatch.setattr(State, "look_at", look_at)
 
     async def act(runtime: Runtime) -> None:
-        house = runtime._house()
+        house = runtime._engine.house()
         monkeypatch.setenv("GREETING", "changed between the two")
         assert isinstance(await run(runtime._call("read_skill", READ), house), Completed)
         assert seen == [house.workshop.environ]
@@ -336,7 +343,7 @@ def test_instructions_that_may_not_be_read_are_not_in_the_prompt_either(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, hidden: bool
 ) -> None:
     if hidden:
-        monkeypatch.setattr(Runtime, "_body", lambda self, listed: self._state.body(listed))
+        monkeypatch.setattr(Runtime, "_body", lambda self, listed: self._engine.state.body(listed))
 
     def shown(runtime: Runtime) -> bool:
         return "Boil, then pour." in runtime.prompt(full=True)
@@ -392,7 +399,7 @@ def test_where_it_is_not_asked_whose_call_it_is_another_gets_the_result(machine:
     put(machine, ASK)
     pending = with_runtime(machine, lambda runtime: runtime.call("read_skill", READ), "agent:cli")
     approve(machine, pending)
-    made = with_runtime(machine, lambda runtime: runtime._resume(pending.approval_id, of=None))
+    made = with_runtime(machine, lambda runtime: runtime._engine.resume(pending.approval_id, of=None))
     assert isinstance(made, Completed)
 
 

@@ -141,7 +141,7 @@ class Study:
 
     def fire(self, about: dict[str, Any], file: str = "handler.ts", **more: Any) -> Outcome:
         async def act(runtime: Runtime) -> Outcome:
-            house: Any = runtime._house()  # pyright: ignore[reportPrivateUsage]
+            house: Any = runtime._engine.house()  # pyright: ignore[reportPrivateUsage]
             given: dict[str, Any] = {"principal": OWNER, **more}
             return await run_hook(
                 house, skill="keep-notes", hook=f"hooks/openclaw/{file}", event=about, **given

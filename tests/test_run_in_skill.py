@@ -137,7 +137,7 @@ def test_a_skill_with_the_shape_of_self_improving_agent_has_its_hook_and_its_scr
     }
 
     async def both(runtime: Runtime) -> tuple[Outcome, Outcome]:
-        house: Any = runtime._house()
+        house: Any = runtime._engine.house()
         human = Principal(id=owner(), kind="human", roles=frozenset({"owner"}))
         hooked = await run_hook(
             house, skill="tea", hook="hooks/openclaw/handler.ts", event=event, principal=human
@@ -161,7 +161,7 @@ def test_nothing_of_a_skill_from_the_community_is_run(shop: Shop, source: str) -
 
     async def each(runtime: Runtime) -> tuple[bool, Outcome, Outcome, Outcome]:
         offered = "run_in_skill" in [tool["name"] for tool in runtime.tools("anthropic")]
-        house: Any = runtime._house()
+        house: Any = runtime._engine.house()
         human = Principal(id=owner(), kind="human", roles=frozenset({"owner"}))
         handler = "hooks/openclaw/handler.ts"
         hooked = await run_hook(house, skill="tea", hook=handler, event=event, principal=human)

@@ -418,7 +418,7 @@ def test_a_call_under_way_keeps_the_version_it_began_with(machine: Machine, tea:
     )
 
     async def work(runtime: Runtime) -> tuple[Outcome, Outcome]:
-        house = runtime._house()
+        house = runtime._engine.house()
         change = _Meanwhile(house.operations, lambda: write_skill(tea, body="Pour it away."))
         under_way = await run(asked, msgspec.structs.replace(house, operations=change))
         await runtime.reload()

@@ -668,7 +668,7 @@ def spoken(
                 arguments={"name": "tea", "note": note, **flag},
                 surroundings=Surroundings(session=session, turn=turn),
             )
-            outcomes.append(await run(call, runtime._house()))
+            outcomes.append(await run(call, runtime._engine.house()))
         return outcomes
 
     made: list[Outcome] = yard.with_runtime(main)
@@ -758,7 +758,7 @@ def test_nobody_but_the_asker_himself_confirms(confirming: Yard) -> None:
             arguments={"name": "tea", "note": "one", "confirmed": True},
             surroundings=Surroundings(session="s-1", turn=2),
         )
-        return await run(call, runtime._house())
+        return await run(call, runtime._engine.house())
 
     assert codes([confirming.with_runtime(main)]) == [NO]
     assert confirming.ran == 0

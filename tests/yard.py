@@ -30,7 +30,7 @@ from metier.hooks.installed import Hook
 from metier.kernel import firing, schedule, schedule_store, trigger, trigger_store
 from metier.kernel.trigger_match import Occasion
 from metier.model.approval import Approval
-from metier.model.call import Principal
+from metier.model.call import Cause, Principal
 from metier.model.entry import InlineCode
 from metier.model.job import Job, Report
 from metier.model.outcome import Completed, Failed, Outcome, Pending, Refused
@@ -232,7 +232,7 @@ class Yard:
     def hook(self) -> Ended:
         async def fire(runtime: Runtime) -> Outcome:
             return await run_hook(
-                runtime._house(),
+                runtime._engine.house(),
                 skill="tea",
                 hook=HOOK,
                 event=self.event,
@@ -246,7 +246,7 @@ class Yard:
         """Something happens that the hook is told of: nobody called it."""
         hook = Hook(skill="tea", file=HOOK)
         fired = Fired(name="agent:bootstrap", event=self.event)
-        return ended(self.with_runtime(lambda runtime: runtime._hooks.ask(hook, fired)))
+        return ended(self.with_runtime(lambda runtime: runtime._engine.hooks.ask(hook, fired)))
 
     def fired_by_trigger(self) -> Ended:
         """A message comes in, and sets off the trigger that Ann set up."""
@@ -262,7 +262,7 @@ class Yard:
         made = trigger.read({**told, "tool": self.tool.name, "arguments": self.arguments})
 
         async def fire(parts: Parts) -> None:
-            trigger_store.stored(parts.store, id="t1", owner=ANN, skill="", trigger=made)
+            trigger_store.stored(parts.store, {"t1": made}, owner=ANN, skill="")
             [kept] = trigger_store.all_triggers(parts.store)
             came = Occasion(kind="message", name="", source="metier", counted="", around={}, text="tea")
             assert (await parts.triggers._rounds._firing.fire(kept, came)).fired
@@ -277,7 +277,7 @@ class Yard:
         made = schedule.read({**told, "tool": self.tool.name, "arguments": self.arguments})
 
         async def fire(parts: Parts) -> Outcome:
-            schedule_store.stored(parts.store, id="s1", owner=ANN, skill="", schedule=made)
+            schedule_store.stored(parts.store, {"s1": made}, owner=ANN, skill="")
             [kept] = schedule_store.all_schedules(parts.store)
             return await parts.schedules._firing.call(kept, made, time.time())
 
@@ -302,7 +302,7 @@ class Yard:
         """Do something with the modules of a runtime, as its own background tasks do."""
 
         async def acted(runtime: Runtime) -> Any:
-            parts = (await runtime._kernel._made()).parts
+            parts = (await runtime._engine.kernel._made()).parts
             assert parts is not None
             return await act(parts)
 
@@ -317,7 +317,9 @@ class Yard:
         """Somebody said yes by Telegram, and the host takes the call up."""
 
         async def taken_up(runtime: Runtime) -> object:
-            return await take_up(runtime._seen.settings, approval, runtime._kernel._needs.take_up)
+            return await take_up(
+                runtime._engine.seen.settings, approval, runtime._engine.kernel._needs.take_up
+            )
 
         return ended(self.with_runtime(taken_up))
 
@@ -340,9 +342,9 @@ class Yard:
         self.patch.setattr(probing, "run", run)
 
         async def read(runtime: Runtime) -> None:
-            listed = runtime._house().catalog.get("tea")
+            listed = runtime._engine.house().catalog.get("tea")
             assert listed is not None
-            await probing.probe([listed], runtime._house(), runtime._state.bundles)
+            await probing.probe([listed], runtime._engine.house(), runtime._engine.state.bundles)
 
         self.with_runtime(read)
         [outcome] = outcomes
@@ -363,7 +365,7 @@ class Yard:
         self.patch.setattr(living, "_tool", lambda listed: tool)
 
         async def live(runtime: Runtime) -> Outcome:
-            parts = (await runtime._kernel._made()).parts
+            parts = (await runtime._engine.kernel._made()).parts
             assert parts is not None
             return await parts.given.live.live(self._resident(runtime, owner()))
 
@@ -375,23 +377,25 @@ class Yard:
         async def asked(runtime: Runtime) -> Outcome:
             enabled = Principal(id=ANN, kind="human")
             life = structs.replace(runtime._call(living.NAME, {"skill": "tea"}), principal=enabled)
-            with runtime._inner.under(life):
-                asks = living._Life(self._resident(runtime, ANN), life, runtime._inner)
+            with runtime._engine.inner.under(life):
+                asks = living._Life(self._resident(runtime, ANN), life, runtime._engine.inner)
                 return await asks.call(self.tool.name, self.arguments, "")
 
         return ended(self.with_runtime(asked))
 
     def _resident(self, runtime: Runtime, by: str) -> Any:
         skill = runtime.catalog.by_name["tea"].skill
-        return SimpleNamespace(skill=skill, by=by, call_id="", digest="", depth_in=lambda _: 1)
+        return SimpleNamespace(
+            skill=skill, by=by, call_id="", digest="", depth_in=lambda _: 1, cause_in=lambda _: Cause()
+        )
 
     def inside(self) -> Ended:
         """The skill's code makes the call, inside of one that an agent made and that runs."""
 
         async def operate(runtime: Runtime) -> Outcome:
             outer = runtime._call(self.tool.name, self.arguments)
-            with runtime._inner.under(outer):
-                return await runtime._inner.call(outer.id, "tea", self.tool.name, self.arguments)
+            with runtime._engine.inner.under(outer):
+                return await runtime._engine.inner.call(outer.id, "tea", self.tool.name, self.arguments)
 
         return ended(self.with_runtime(operate))
 

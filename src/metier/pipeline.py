@@ -7,7 +7,8 @@ Four stages, each a function that takes the type the previous one made (`Call â†
 ApprovedCall â†’ Ready`), so none can be left out or moved; the last has two halves, and between them the intent is
 recorded. What no sandbox here can run safely is refused in the first half, and before anybody is asked about it. Who
 stands around calls (`around`: gate hooks, triggers) is heard once every layer let the call pass, and can only make the
-answer stricter. The intent is written in one transaction that also asks once more whether the call may begin and uses up
+answer stricter; what is to happen before a call does so once its intent is recorded, so never for one that is refused or
+waits. The intent is written in one transaction that also asks once more whether the call may begin and uses up
 what it needs (`terms`): somebody's word, a grant, a budget.
 Nothing runs that was not recorded first, and whatever ran leaves its outcome in the record, also when the caller went
 away. How a call ends is always a value.
@@ -89,6 +90,9 @@ async def run(call: Call, house: House) -> Outcome:
     )
     returned: Outcome | None = None
     try:
+        if house.around is not None:
+            await house.around.begins(valid)
+            began = time.monotonic()  # what came before it is not its own time
         returned = await execute(ready, house.operations, house.workshop)
         outcome = held_to_its_word(returned, valid.tool)
     finally:  # a caller who goes away does not stop it

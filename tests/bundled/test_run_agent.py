@@ -290,7 +290,7 @@ def test_apr_09_an_agent_that_was_swapped_at_the_last_moment_does_not_run(desk: 
     async def asked(digest: str, wait: bool) -> Outcome:
         arguments: dict[str, Any] = {"agentName": "organizer", "digest": digest, "wait": wait}
         async with Runtime.open(project=str(desk.machine.project), watch=False) as runtime:
-            return await runtime._run(
+            return await runtime._engine.run(
                 inner_call(outer, by_skill("run_agent", LIBRARY), AGENTS_RUN, arguments)
             )
 

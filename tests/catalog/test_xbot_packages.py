@@ -141,7 +141,7 @@ def test_what_another_file_of_the_package_said_is_not_kept_as_its_contract(
         ) as runtime:
             machine.metier("resume")
             (unread,) = [each for each in runtime.catalog.listed if each.probe and each.name == "kettle"]
-            house = runtime._house()  # pyright: ignore[reportPrivateUsage]
+            house = runtime._engine.house()  # pyright: ignore[reportPrivateUsage]
 
             async def look(valid: ValidCall) -> Situation:
                 manifest.write_text(as_trusted, encoding="utf-8")

@@ -72,3 +72,23 @@ def test_what_is_no_schedule_is_refused_with_the_reason(
 def test_what_cannot_be_done_now_is_said_and_is_a_problem(machine: Machine) -> None:
     machine.metier("schedules", "add", "--name", "x", "--every", "1h", "--tool", "no/such")
     assert "refused (unknown_tool)" in machine.metier("schedules", "run", "x", check=1).stderr
+
+
+def test_what_a_skill_declares_is_shown_before_it_is_accepted(machine: Machine) -> None:
+    folder = machine.skills / "desk"
+    folder.mkdir(parents=True)
+    about = {
+        "id": "desk",
+        "description": "Keeps things.",
+        "instructions": "Do it.",
+        "actions": [{"id": "tidy", "type": "code", "language": "python", "code": "return 1"}],
+        "schedules": [{"type": "interval", "intervalMs": 900_000, "actionId": "tidy"}],
+    }
+    (folder / "skill.json").write_text(json.dumps(about), encoding="utf-8")
+    machine.metier("skills", "trust", "desk", "--yes")
+    no = machine.metier("schedules", "adopt", "desk", stdin="n\n", check=130)
+    assert '"intervalMs": 900000' in no.stdout
+    assert "no schedules" in machine.metier("schedules", "list").stderr
+    assert "--yes" in machine.metier("schedules", "adopt", "desk", "--json", check=2).stderr
+    yes = machine.metier("schedules", "adopt", "desk", stdin="y\n")
+    assert "✓ desk: schedule 1 is set up (sch_" in yes.stdout

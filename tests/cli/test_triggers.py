@@ -69,3 +69,48 @@ def test_what_is_no_trigger_is_refused_with_the_reason(
 def test_a_skill_that_declares_nothing_has_nothing_to_accept(machine: Machine) -> None:
     assert "declares no triggers" in machine.metier("triggers", "adopt", "fs_read", check=1).stderr
     assert "declares no schedules" in machine.metier("schedules", "adopt", "fs_read", check=1).stderr
+
+
+def declaring(machine: Machine, *triggers: dict[str, object]) -> None:
+    folder = machine.skills / "desk"
+    folder.mkdir(parents=True)
+    about = {
+        "id": "desk",
+        "description": "Keeps things.",
+        "instructions": "Do it.",
+        "actions": [{"id": "tidy", "type": "code", "language": "python", "code": "return 1"}],
+        "triggers": triggers,
+    }
+    (folder / "skill.json").write_text(json.dumps(about), encoding="utf-8")
+    machine.metier("skills", "trust", "desk", "--yes")
+
+
+def test_what_a_skill_declares_is_shown_before_it_is_accepted_and_what_reaches_further_is_not(
+    machine: Machine,
+) -> None:
+    message = {"type": "message", "patterns": ["tidy up"], "actionId": "tidy"}
+    declaring(machine, message, {**message, "timing": "instead"})
+
+    def names() -> list[str]:
+        found = json.loads(machine.metier("triggers", "list", "--json").stdout)["triggers"]
+        return [each["name"] for each in found]
+
+    no = machine.metier("triggers", "adopt", "desk", stdin="n\n", check=130)
+    assert '"tidy up"' in no.stdout
+    assert "desk: trigger 2: left out, for it would stand in the place" in no.stdout
+    assert names() == []
+    assert "--yes" in machine.metier("triggers", "adopt", "desk", "--json", check=2).stderr
+    yes = machine.metier("triggers", "adopt", "desk", stdin="y\n")
+    assert "✓ desk: trigger 1 is set up (trg_" in yes.stdout
+    assert "✗ desk: trigger 2 is not set up: it would stand in the place" in yes.stdout
+    assert names() == ["desk: trigger 1"]
+    machine.metier("triggers", "rm", "desk: trigger 1")
+    answer = json.loads(machine.metier("triggers", "adopt", "desk", "--json", "--yes").stdout)
+    assert [each["name"] for each in answer["adopted"]] == names() == ["desk: trigger 1"]
+
+
+def test_where_nothing_can_be_accepted_nobody_is_asked(machine: Machine) -> None:
+    declaring(machine, {"type": "tool_use", "toolNames": ["*"], "actionId": "tidy"})
+    done = machine.metier("triggers", "adopt", "desk", check=1)
+    assert "calls of others" in done.stdout
+    assert "nothing of what 'desk' declares can be accepted as it is" in done.stderr

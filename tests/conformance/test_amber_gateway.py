@@ -70,8 +70,8 @@ def write(machine: Machine, name: str, language: str, code: str, **permissions: 
 def call(machine: Machine, tool: str, around: Surroundings | None = None, **arguments: Any) -> Outcome:
     async def main() -> Outcome:
         async with Runtime.open(project=str(machine.project), watch=False) as runtime:
-            made = runtime._call(runtime._seen.internal(tool), arguments)
-            return await runtime._run(replace(made, surroundings=around or Surroundings()))
+            made = runtime._call(runtime._engine.seen.internal(tool), arguments)
+            return await runtime._engine.run(replace(made, surroundings=around or Surroundings()))
 
     return anyio.run(main)
 

@@ -37,10 +37,15 @@ class Chat:
 
     way = "chat"
 
-    def __init__(self, *people: str, fails: Callable[[], Exception | None] = lambda: None) -> None:
+    def __init__(
+        self, *people: str, fails: Callable[[], Exception | None] = lambda: None, at_once: int = 20
+    ) -> None:
         self.people = people or ("ada",)
+        self.at_once = at_once
+        self.poison: dict[str, Exception] = {}
+        """By approval: what happens whenever it is told."""
         self.told: list[tuple[str, list[str], bool]] = []
-        self.ended: list[tuple[str, str, str, str]] = []
+        self.ended: list[tuple[str, str, str, tuple[str, ...]]] = []
         self._fails = fails
 
     def recipients(self) -> Sequence[str]:
@@ -51,12 +56,15 @@ class Chat:
     ) -> Mapping[str, str]:
         if (problem := self._fails()) is not None:
             raise problem
+        for each in items:
+            if each.id in self.poison:
+                raise self.poison[each.id]
         assert all(each.shown is not None for each in items)
         self.told.append((recipient, [each.id for each in items], reminder))
         return {each.id: f"message-{len(self.told)}" for each in items}
 
-    async def decided(self, recipient: str, approval: Approval, reference: str) -> None:
-        self.ended.append((recipient, approval.id, approval.state, reference))
+    async def decided(self, recipient: str, approval: Approval, references: Sequence[str]) -> None:
+        self.ended.append((recipient, approval.id, approval.state, tuple(references)))
 
 
 class Desk:
@@ -150,7 +158,10 @@ def test_somebody_is_told_how_it_ended_wherever_it_was_decided(desk: Desk) -> No
             await until(events, lambda: len(chat.ended) == 1)
             decide(desk.database, no, by=OWNER, decision="deny")
             await until(events, lambda: len(chat.ended) == 2)
-        assert chat.ended == [("ada", yes, "approved", "message-1"), ("ada", no, "denied", "message-1")]
+        assert chat.ended == [
+            ("ada", yes, "approved", ("message-1",)),
+            ("ada", no, "denied", ("message-1",)),
+        ]
         async with desk.announcing(chat) as events:
             new = desk.asks()
             await until(events, lambda: len(chat.told) == 2)
@@ -183,7 +194,9 @@ def test_one_is_reminded_once_before_it_expires_and_told_when_it_did(desk: Desk)
             desk.expire(late)
             await until(events, lambda: bool(chat.ended))
         assert [told for told in chat.told if told[2]] == [("ada", [late], True)], "the other one has time"
-        assert chat.ended == [("ada", late, "expired", "message-1")]
+        assert chat.ended == [("ada", late, "expired", ("message-1", "message-2"))], (
+            "of the reminder it is known too where it stands"
+        )
 
     anyio.run(main)
 
@@ -236,6 +249,53 @@ def test_who_can_never_be_told_is_not_told_again_and_the_others_are(desk: Desk) 
                 events.emit("approvals.waiting")
                 await anyio.sleep(0.02)
         assert (len(tried), gone.ended) == (1, [])
+
+    anyio.run(main)
+
+
+def test_what_can_never_be_told_keeps_nothing_else_from_being_told(desk: Desk) -> None:
+    chat = Chat(at_once=1)
+
+    async def main() -> None:
+        first, second, third = desk.asks(), desk.asks(), desk.asks()
+        chat.poison[first] = Never("nobody takes a message like that")
+        async with desk.announcing(chat) as events:
+            await until(events, lambda: len(chat.told) == 2)
+            approve(desk.database, first)
+            approve(desk.database, second)
+            await until(events, lambda: bool(chat.ended))
+        assert {told[0] for _, told, _ in chat.told} == {second, third}
+        assert [(id, state) for _, id, state, _ in chat.ended] == [(second, "approved")]
+
+    anyio.run(main)
+
+
+def test_what_fails_again_and_again_comes_last_and_holds_up_no_other(desk: Desk) -> None:
+    chat = Chat(at_once=1)
+
+    async def main() -> None:
+        stuck = desk.asks()
+        chat.poison[stuck] = ZeroDivisionError()
+        late = desk.asks(ago=800)
+        async with desk.announcing(chat) as events:
+            await until(events, lambda: [late] in [told for _, told, again in chat.told if again])
+            later = desk.asks()
+            await until(events, lambda: [later] in [told for _, told, _ in chat.told])
+            chat.poison.clear()
+            await until(events, lambda: [stuck] in [told for _, told, _ in chat.told])
+
+    anyio.run(main)
+
+
+def test_more_than_one_announcement_holds_are_told_one_after_the_other(desk: Desk) -> None:
+    chat = Chat(at_once=2)
+
+    async def main() -> None:
+        ids = [desk.asks() for _ in range(23)]
+        async with desk.announcing(chat) as events:
+            await until(events, lambda: sum(len(told) for _, told, _ in chat.told) == 23)
+        assert sorted(id for _, told, _ in chat.told for id in told) == sorted(ids)
+        assert max(len(told) for _, told, _ in chat.told) == 2
 
     anyio.run(main)
 

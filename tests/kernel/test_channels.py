@@ -222,11 +222,34 @@ def test_cap_13_a_channel_stays_the_name_of_its_skill_while_that_one_is_down(boa
         ]
         assert await echo(board) == who, "it comes back and has it as before"
         assert (await board.ask(OWNER, "channels.send_message", **message))["ok"] is True
-        # The control: where its skill is gone from this machine, another may have the name.
+        # The control: once a person says so, another may have the name.
         board.modules.unregister("echo-skill")
         await board.channels.unregister("echo-skill")
-        del board.listed["echo-skill"]
+        await board.ask(OWNER, "channels.remove", channel="echo")
         assert (await board.ask(second, "channels.register", **taken))["ok"] is True
+
+    anyio.run(main)
+
+
+def test_cap_13_a_skill_that_cannot_be_read_for_a_while_keeps_its_channel_and_what_waits_there(
+    board: Switchboard,
+) -> None:
+    async def main() -> None:
+        who = await echo(board)
+        waits = await board.ask(who, "channels.send_message", channel="echo", chat_id="c", text="for c alone")
+        second = board.has("second", channels=("echo",), modules={"second": sends})
+        taken = {"channel": "echo", "connector_module": "second"}
+        board.modules.unregister(
+            "echo-skill"
+        )  # its files became unreadable, so its life ended and the catalog has it no more
+        del board.listed["echo-skill"]
+        assert await board.refused(second, "channels.register", **taken) == CONFLICT
+        await board.channels.unregister("echo-skill")
+        assert await board.refused(second, "channels.register", **taken) == CONFLICT
+        assert board.message(waits["message_id"]).state == "waiting"
+        assert await echo(board) == who
+        async with board.running():
+            await board.until(lambda: board.message(waits["message_id"]).state == "sent")
 
     anyio.run(main)
 

@@ -87,8 +87,7 @@ def test_a_trigger_whose_row_is_damaged_is_listed_as_broken_and_can_be_removed(
 ) -> None:
     trigger = read_trigger(TRIGGER)
     other = read_trigger({**TRIGGER, "name": "u"})
-    trigger_store.stored(store, id="t1", owner="human:me", skill="", trigger=trigger)
-    trigger_store.stored(store, id="t2", owner="human:me", skill="", trigger=other)
+    trigger_store.stored(store, {"t1": trigger, "t2": other}, owner="human:me", skill="")
     damage(store, "trigger", column, "id = 't1'")
     (bad,) = (each for each in trigger_store.all_triggers(store) if each.trigger is None)
     assert "remove it and set it up again" in bad.problem
@@ -103,8 +102,7 @@ def test_a_schedule_whose_row_is_damaged_is_listed_as_broken_and_can_be_removed(
 ) -> None:
     schedule = read_schedule(SCHEDULE)
     other = read_schedule({**SCHEDULE, "name": "u"})
-    schedule_store.stored(store, id="s1", owner="human:me", skill="", schedule=schedule)
-    schedule_store.stored(store, id="s2", owner="human:me", skill="", schedule=other)
+    schedule_store.stored(store, {"s1": schedule, "s2": other}, owner="human:me", skill="")
     damage(store, "schedule", column, "id = 's1'")
     (bad,) = (each for each in schedule_store.all_schedules(store) if each.schedule is None)
     assert "remove it and set it up again" in bad.problem
@@ -114,7 +112,7 @@ def test_a_schedule_whose_row_is_damaged_is_listed_as_broken_and_can_be_removed(
 
 
 def test_what_is_nested_without_end_is_a_broken_row_like_any_other(store: Store) -> None:
-    trigger_store.stored(store, id="t1", owner="human:me", skill="", trigger=read_trigger(TRIGGER))
+    trigger_store.stored(store, {"t1": read_trigger(TRIGGER)}, owner="human:me", skill="")
     with store.writing() as connection:
         connection.execute("UPDATE trigger SET definition = ?", ("[" * 100_000,))
     (bad,) = trigger_store.all_triggers(store)

@@ -78,7 +78,7 @@ def test_skills_that_come_and_go_are_told_in_the_host(machine: Machine) -> None:
     async def main() -> list[tuple[str, Any]]:
         async with opened(machine, host=True) as runtime:
             told = list[Happened]()
-            with runtime._kernel._kernel.parts.events.listening(told.append):
+            with runtime._engine.kernel._kernel.parts.events.listening(told.append):
                 folder = machine.skills / "tea"
                 write_skill(folder)
                 await runtime.reload()
@@ -113,7 +113,7 @@ def test_what_a_skill_says_was_said_on_its_channel_sets_off_only_what_names_that
         fired=0,
         last_outcome="",
     )
-    assert bool(set_off([kept], of_event(_message(skill), 0))) is fires
+    assert bool(set_off([kept], of_event(_message(skill)))) is fires
 
 
 def test_a_skills_channel_is_not_metiers_word_for_event_and_condition_triggers_either() -> None:
@@ -133,8 +133,8 @@ def test_a_skills_channel_is_not_metiers_word_for_event_and_condition_triggers_e
             fired=0,
             last_outcome="",
         )
-        assert set_off([kept], of_event(_message(""), 0)), "control: what a door of ours took in"
-        assert not set_off([kept], of_event(_message("bell-skill"), 0))
+        assert set_off([kept], of_event(_message(""))), "control: what a door of ours took in"
+        assert not set_off([kept], of_event(_message("bell-skill")))
 
 
 def test_explain_says_what_a_trigger_would_run_instead(machine: Machine) -> None:

@@ -11,11 +11,17 @@ import anyio
 import pytest
 
 from machine import Machine
+from metier.errors import StateError
+from metier.kernel.host_role import HostRole
+from metier.kernel.residents import Residents
+from metier.kernel.store import Store
+from metier.kernel.triggers import Triggers
 from metier.model.outcome import Completed, Outcome, Refused
 from metier.record.database import Database
 from metier.record.search import Query, search
 from metier.runtime import Runtime
 from metier.runtime.as_owner import call_as_owner, operate
+from metier.runtime.kernel_parts import Parts
 
 T = TypeVar("T")
 
@@ -73,6 +79,40 @@ def test_one_process_is_the_host_and_when_it_ends_another_can_be(machine: Machin
     anyio.run(main)
 
 
+@pytest.mark.parametrize("where", ["made", "expecting", "background"])
+def test_who_cannot_be_the_host_after_all_gives_the_role_back_at_once(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    def fails(*_: object) -> object:
+        raise StateError("not today", remedy="")
+
+    async def fails_later(*_: object) -> None:
+        raise StateError("not today", remedy="")
+
+    broken = {
+        "made": (Triggers, "load", fails_later),
+        "expecting": (Residents, "expect", fails_later),
+        "background": (Parts, "background", fails),
+    }[where]
+    closed: list[Store] = []
+    monkeypatch.setattr(Store, "close", lambda store, close=Store.close: (closed.append(store), close(store)))
+
+    async def main() -> None:
+        with monkeypatch.context() as patch, pytest.raises(StateError, match="not today") as kept:
+            patch.setattr(*broken)
+            async with opened(machine, host=True):
+                raise AssertionError("it is the host")
+        role = HostRole.try_take(str(machine.state))
+        assert isinstance(role, HostRole), "while somebody still looks at the error"
+        role.release()
+        assert kept.value.message == "not today"
+        assert len(closed) == 1
+        async with opened(machine, host=True) as runtime:  # the control
+            assert runtime.is_host
+
+    anyio.run(main)
+
+
 def test_an_operation_is_judged_and_recorded_like_every_call(machine: Machine) -> None:
     done = anyio.run(operate, machine.settings(), "triggers.list", {})
     assert isinstance(done, Completed)
@@ -103,8 +143,6 @@ def test_what_is_kept_for_modules_and_cannot_be_read_is_said_and_lets_nothing_ru
     async def main() -> Outcome:
         async with opened(machine) as runtime:
             return await runtime.call("read_skill", {"name": "writing-skills"})
-
-    from metier.errors import StateError
 
     with pytest.raises(StateError, match=r"kernel\.db"):
         anyio.run(main)

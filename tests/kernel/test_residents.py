@@ -6,12 +6,15 @@ from typing import Any
 import anyio
 import pytest
 
-from household import KETTLE, Household, alive, kettle, loaded, locks, records
+from household import KETTLE, OWNER, Household, alive, kettle, loaded, locks, records
 from metier.catalog.here import owner
 from metier.kernel import resident_life, residents
-from metier.kernel.resident_keeper import Patience
+from metier.kernel.resident_keeper import Keeper, Patience
+from metier.kernel.resident_words import Words
 from metier.kernel.skill_record import lives
+from metier.kernel.store import Store
 from metier.model.call import Principal
+from metier.model.outcome import Failed
 
 
 @pytest.fixture(autouse=True)
@@ -107,8 +110,7 @@ def test_one_that_dies_again_and_again_stays_down_until_it_is_enabled_again(tmp_
 
 
 def test_the_wait_before_it_is_tried_again_doubles_and_begins_anew_after_a_long_life() -> None:
-    from metier.kernel.resident_keeper import Keeper
-    from metier.model.outcome import Failed, Refused
+    from metier.model.outcome import Refused
 
     class Began:
         fault = ""
@@ -153,6 +155,73 @@ def test_an_operation_that_does_not_answer_in_time_has_its_skill_started_anew(
         assert (await house.ask("kettle.boil"))["boiled"] == {}
 
     alive(kettle(tmp_path), act)
+
+
+def test_a_skill_that_hangs_on_what_was_given_up_is_started_anew_and_answers_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resident_life, "OPERATION_SECONDS", 0.3)
+
+    async def act(house: Household) -> None:
+        await loaded(house)
+        told: Any = None
+        with anyio.fail_after(20):
+            while not isinstance(told, Failed):
+                with anyio.move_on_after(0.15):  # whoever asks goes away
+                    await house.ask("kettle.hang")
+                told = await house.call(OWNER, "kettle.boil", {})
+        assert isinstance(told.value, dict)
+        assert told.value["code"] == "E_SKILLS_NOT_READY"
+        assert "started anew" in told.message
+        with anyio.fail_after(20):
+            while [each.name for each in house.heard].count("skills.enabled") < 2:
+                await anyio.sleep(0.02)
+        assert (await house.ask("kettle.boil"))["boiled"] == {}
+
+    alive(kettle(tmp_path), act)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("how", ["cancelled", "raises"])
+async def test_a_skill_that_is_ended_right_after_its_turn_came_gives_its_turn_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    reached = anyio.Event()
+
+    async def channels(_keeper: Keeper) -> frozenset[str]:
+        reached.set()
+        if how == "raises":
+            raise RuntimeError("a fault of ours")
+        await anyio.sleep_forever()
+        return frozenset()
+
+    class Lives:
+        async def problem(self, skill: str) -> None:
+            del skill
+
+        def known(self, skill: str) -> object:
+            return skill
+
+    monkeypatch.setattr(Keeper, "_channels", channels)
+    turns = anyio.Semaphore(1)
+    made: Any = Keeper
+    keeper: Keeper = made(
+        *("kettle", "human:me"),
+        live=Lives(),
+        store=Store(str(tmp_path / "home")),
+        made=lambda *_: None,
+        prepare=None,
+        words=Words(None),
+        tell=lambda _event: None,
+        starting=turns,
+        patience=Patience(),
+    )
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(keeper.run)
+            await reached.wait()
+            tasks.cancel_scope.cancel()
+    assert turns.value == 1
 
 
 def test_disabling_ends_what_is_asked_of_it_and_does_not_wait_for_ever(

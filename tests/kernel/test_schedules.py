@@ -1,7 +1,7 @@
 """Schedules: done at their time, once, on behalf of who set them up; what was not done is said."""
 
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,15 +12,21 @@ import pytest
 
 from firing_kit import OWNER, Book, Made, do, no_skills
 from loopback import PUBLIC, Listener, World, make_authority, reply
-from metier.kernel import schedules as clock
+from metier.kernel import schedule_rounds as clock
+from metier.kernel import schedules as operations
 from metier.kernel.events import Events
-from metier.kernel.operation import OperationError
-from metier.kernel.schedule_notice import PostedWebhooks
+from metier.kernel.firing_store import KEPT
+from metier.kernel.operation import Module, OperationError
+from metier.kernel.schedule_notice import NOTIFY, PostedWebhooks
+from metier.kernel.schedule_store import claim, one_schedule
 from metier.kernel.schedules import Schedules
 from metier.kernel.store import Store
+from metier.model.call import Principal
 from metier.model.digest import Json
-from metier.model.outcome import Failed, Refused
+from metier.model.outcome import Completed, Failed, Outcome, Refused
 from metier.record.backup_beside import begin_again, copy_kernel
+
+CANARY = "c4n4ry-0f-a-t0ken-1234567890"
 
 
 @pytest.fixture
@@ -45,10 +51,28 @@ def wall(monkeypatch: pytest.MonkeyPatch) -> Wall:
     return made
 
 
+class Posting(Book):
+    """Writes every call down, and has webhooks posted as the pipeline would."""
+
+    def __init__(self, module: Callable[[], Module]) -> None:
+        super().__init__()
+        self._module = module
+
+    async def call(self, principal: Principal, tool: str, arguments: dict[str, Json], **more: Any) -> Outcome:
+        outcome = await super().call(principal, tool, arguments, **more)
+        if tool != NOTIFY or not isinstance(outcome, Completed):
+            return outcome
+        try:
+            value = await do(self._module(), "notify", principal.id, arguments)
+        except OperationError as error:
+            return Failed(call_id=outcome.call_id, code="reported", message=f"{error.code}: {error.message}")
+        return Completed(call_id=outcome.call_id, value=value)
+
+
 class Office:
     def __init__(self, top: Path) -> None:
         self.store = Store(str(top / "home"))
-        self.book = Book()
+        self.book = Posting(lambda: self.schedules.module())
         self.events = Events()
         self.posted: list[tuple[str, dict[str, Json]]] = []
         self.schedules = Schedules(
@@ -213,6 +237,114 @@ async def test_a_clock_that_is_set_back_repeats_nothing(tmp_path: Path, wall: Wa
     assert len(office.book.made) == 1
 
 
+def seconds_until(row: dict[str, Any]) -> float:
+    return datetime.fromisoformat(row["next_due"]).timestamp() - time.time()
+
+
+@pytest.mark.anyio
+async def test_a_clock_that_was_ahead_and_set_right_while_no_host_ran_keeps_nothing_silent(
+    tmp_path: Path, wall: Wall
+) -> None:
+    office = Office(tmp_path)
+    id = await office.create(**minutes(10))
+    cron = await office.create(type="cron", expression="*/7 * * * *")
+    wall.ahead = 365 * 86_400
+    async with office.running():
+        with anyio.fail_after(20):
+            while (
+                seconds_until(await office.get(id)) < 86_400 or seconds_until(await office.get(cron)) < 86_400
+            ):
+                await anyio.sleep(0.02)
+    wall.ahead = 0
+    again = Office(tmp_path)
+    async with again.running():
+        with anyio.fail_after(20):
+            while seconds_until(await again.get(id)) > 600 or seconds_until(await again.get(cron)) > 420:
+                await anyio.sleep(0.02)
+        wall.ahead = 601
+        again.schedules._watch.poke()  # pyright: ignore[reportPrivateUsage]
+        with anyio.fail_after(20):
+            while not again.book.made:
+                await anyio.sleep(0.02)
+
+
+@pytest.mark.anyio
+async def test_a_schedule_that_was_set_up_while_the_clock_was_ahead_is_done_when_it_is_right(
+    tmp_path: Path, wall: Wall
+) -> None:
+    office = Office(tmp_path)
+    id = await office.create(**minutes(10))
+    with office.store.writing() as connection:  # as if it had been a year later
+        later = time.time() + 365 * 86_400
+        connection.execute("UPDATE schedule SET created_at = ?, next_due = ?", (later, later + 600))
+    async with office.running():
+        with anyio.fail_after(20):
+            while seconds_until(await office.get(id)) > 600:
+                await anyio.sleep(0.02)
+        wall.ahead = 601
+        office.schedules._watch.poke()  # pyright: ignore[reportPrivateUsage]
+        await office.until(1)
+
+
+@pytest.mark.anyio
+async def test_a_machine_that_begins_in_1970_and_learns_the_time_later_has_missed_nothing_for_it(
+    tmp_path: Path, wall: Wall
+) -> None:
+    office = Office(tmp_path)
+    id = await office.create(**minutes(10))
+    async with office.running():
+        wall.ahead = 601
+        office.schedules._watch.poke()  # pyright: ignore[reportPrivateUsage]
+        await office.until(1)
+    wall.ahead = -time.time() + 1_000
+    again = Office(tmp_path)
+    async with again.running():
+        with anyio.fail_after(20):
+            while seconds_until(await again.get(id)) > 0:
+                await anyio.sleep(0.02)
+        wall.ahead = 601
+        again.schedules._watch.poke()  # pyright: ignore[reportPrivateUsage]
+        with anyio.fail_after(20):
+            while seconds_until(await again.get(id)) < 600:
+                await anyio.sleep(0.02)
+    row = await again.get(id)
+    assert (row["missed"], len(row["firings"])) == (0, 1)
+    assert again.book.made == []
+
+
+@pytest.mark.anyio
+async def test_what_other_schedules_and_triggers_did_does_not_push_out_what_one_did(tmp_path: Path) -> None:
+    office = Office(tmp_path)
+    id = await office.create(**minutes(10))
+    with office.store.writing() as connection:
+        connection.execute(
+            "INSERT INTO firing (kind, what, due, attempt, call_id, began_at, ended_at, outcome) "
+            "VALUES ('schedule', ?, 1.0, 1, '', 1.0, 1.0, 'completed')",
+            (id,),
+        )
+        others = [("trigger" if n % 2 else "schedule", "other", float(n)) for n in range(1, 2_001)]
+        connection.executemany(
+            "INSERT INTO firing (kind, what, due, attempt, call_id, began_at, ended_at, outcome) "
+            "VALUES (?, ?, ?, 1, '', 1.0, 1.0, 'completed')",
+            others,
+        )
+        connection.execute("UPDATE schedule SET next_due = ?", (time.time(),))
+    kept = one_schedule(office.store, id)
+    assert claim(office.store, kept, kept.next_due, [], 0, time.time() + 600)
+    assert len((await office.get(id))["firings"]) == 2
+    with office.store.writing() as connection:  # control: its own are counted
+        connection.executemany(
+            "INSERT INTO firing (kind, what, due, attempt, call_id, began_at, ended_at, outcome) "
+            "VALUES ('schedule', ?, ?, 1, '', 1.0, 1.0, 'completed')",
+            [(id, float(n)) for n in range(2, KEPT + 2)],
+        )
+    kept = one_schedule(office.store, id)
+    assert claim(office.store, kept, kept.next_due, [], 0, time.time() + 1_200)
+    with office.store.reading() as connection:
+        (number,) = connection.execute("SELECT count(*) FROM firing WHERE what = ?", (id,)).fetchone()
+    assert number in (KEPT, KEPT + 1), "one of them is still under way"
+
+
 @pytest.mark.anyio
 async def test_what_was_cut_off_is_not_done_again_and_said(tmp_path: Path) -> None:
     office = Office(tmp_path)
@@ -241,8 +373,9 @@ async def test_what_fails_is_tried_again_as_often_as_it_says_and_then_somebody_i
 ) -> None:
     office = Office(tmp_path)
 
-    async def fails(made: Made) -> Failed:
-        return Failed(call_id="call_1", code="raised", message="no")
+    async def fails(made: Made) -> Json | Failed:
+        said = f"no, token={CANARY}"
+        return "posted" if made.tool == NOTIFY else Failed(call_id="call_1", code="raised", message=said)
 
     office.book.answer = fails
     at = datetime.fromtimestamp(time.time() + 0.5, UTC).isoformat()
@@ -260,13 +393,42 @@ async def test_what_fails_is_tried_again_as_often_as_it_says_and_then_somebody_i
         with anyio.fail_after(20):
             while "webhook" not in (await office.get(id))["last_outcome"]:
                 await anyio.sleep(0.02)
-    assert office.book.tools == ["a/b"] * 3 + ["fs_write/execute"], "once, and twice again"
+    assert office.book.tools == ["a/b"] * 3 + [NOTIFY, "fs_write/execute"], "once, and twice again"
+    assert {made.principal.id for made in office.book.made} == {f"agent:schedule/{id}"}
     row = await office.get(id)
     assert [each["attempt"] for each in row["firings"]] == [3, 2, 1]
     assert "answered with 500" in row["last_outcome"]
     assert "the memory was not written" in row["last_outcome"]
     ((url, told),) = office.posted
-    assert (url, told["schedule"], told["outcome"]) == ("https://bad.example/x", id, "failed (raised): no")
+    assert (url, told["schedule"]) == ("https://bad.example/x", id)
+    assert str(told["outcome"]).startswith("failed (raised): no")
+    assert CANARY not in str(told), "what looks like a secret does not leave the machine"
+
+
+@pytest.mark.anyio
+async def test_a_webhook_is_posted_for_the_schedule_that_names_it_and_for_nobody_else(tmp_path: Path) -> None:
+    office = Office(tmp_path)
+    url = "https://good.example/x"
+    id = await office.create(
+        type="interval", intervalMs=600_000, notifications={"onFailure": [{"type": "webhook", "url": url}]}
+    )
+    other = await office.create(**minutes(10))
+    about: dict[str, Json] = {"outcome": "completed"}
+    for who, where in (
+        (OWNER, url),
+        ("agent:cli", url),
+        ("skill:echo", url),
+        (f"agent:trigger/{id}", url),
+        (f"agent:schedule/{other}", url),
+        ("agent:schedule/gone", url),
+        (f"agent:schedule/{id}", "https://good.example/y"),
+    ):
+        with pytest.raises(OperationError) as error:
+            await office.do("notify", by=who, url=where, about=about)
+        assert error.value.code == "E_AGENT_FORBIDDEN"
+    assert office.posted == []
+    await office.do("notify", by=f"agent:schedule/{id}", url=url, about=about)
+    assert office.posted == [(url, about)], "control"
 
 
 @pytest.mark.anyio
@@ -319,7 +481,7 @@ async def test_what_does_not_meet_its_conditions_is_skipped_and_somebody_is_told
         with anyio.fail_after(20):
             while not office.posted:
                 await anyio.sleep(0.02)
-    assert office.book.made == []
+    assert office.book.tools == [NOTIFY]
     assert "METIER_ENVIRONMENT is 'test'" in (await office.get(id))["last_outcome"]
 
 
@@ -352,6 +514,32 @@ async def test_at_most_twenty_are_enabled_and_that_is_said(tmp_path: Path) -> No
     with office.store.writing() as connection:  # one that is over does not count
         connection.execute("UPDATE schedule SET next_due = NULL WHERE id = ?", (ids[1],))
     await office.create(**minutes(10))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("bad", ["a name twice", "never due", "too many", "not understood"])
+async def test_what_a_skill_declares_is_adopted_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: str
+) -> None:
+    office = Office(tmp_path)
+    good: dict[str, Json] = {"name": "one", "tool": "a/b", **minutes(10)}
+    others: dict[str, list[dict[str, Json]]] = {
+        "a name twice": [{**good}],
+        "never due": [{**good, "name": "two", "type": "once", "timestamp": "2020-01-01T00:00:00Z"}],
+        "too many": [{**good, "name": f"n{number}"} for number in range(20)],
+        "not understood": [{**good, "name": "two", "intervalMs": "often"}],
+    }
+    found = [good, *others[bad]]
+    monkeypatch.setattr(operations, "declared_by", lambda *_: found)
+    with pytest.raises(OperationError):
+        await office.do("adopt", skill="desk")
+    assert (await office.do("list"))["schedules"] == []
+    found = [good]  # the control
+    (shown,) = (await office.do("declared", skill="desk"))["schedules"]
+    assert shown["definition"]["intervalMs"] == 600_000
+    with pytest.raises(OperationError, match="changed since it was shown"):
+        await office.do("adopt", skill="desk", digest="sha256:other")
+    assert [each["name"] for each in (await office.do("adopt", skill="desk"))["adopted"]] == ["one"]
 
 
 @pytest.mark.anyio
@@ -419,6 +607,7 @@ async def test_it_can_be_done_now_by_who_set_it_up_or_the_owner_only(tmp_path: P
             "https://",
         ),
         ({"type": "interval", "intervalMs": 60_000, "retryCount": 99}, "retryCount"),
+        ({"type": "interval", "intervalMs": 60_000, "conditions": {"sessionActive": True}}, "sessionActive"),
     ],
 )
 async def test_what_would_never_be_due_is_refused_with_the_reason(

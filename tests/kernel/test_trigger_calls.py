@@ -13,11 +13,14 @@ import pytest
 from machine import Machine
 from metier.catalog.here import owner
 from metier.kernel.events import Events
+from metier.kernel.firing_rate import DEEPEST
 from metier.kernel.triggers import Triggers
+from metier.model.approval import Approval
 from metier.model.call import Call, Principal
 from metier.model.digest import Json
-from metier.model.outcome import Completed, Failed, Outcome, Refused
-from metier.model.role import Registered
+from metier.model.outcome import Completed, Failed, Outcome, Pending, Refused
+from metier.model.role import ROLES, Registered
+from metier.record.deciding import Decider, decide
 from metier.record.principals import add_principal, revoke_principal
 from metier.runtime import Runtime
 from metier.runtime.as_owner import call_as_owner
@@ -49,7 +52,7 @@ class Host:
 
     @property
     def parts(self) -> Any:
-        return self._private._kernel._kernel.parts
+        return self._private._engine.kernel._kernel.parts
 
     @property
     def events(self) -> Events:
@@ -70,21 +73,21 @@ class Host:
             arguments=arguments,
             fleeting=True,
         )
-        return await self._private._run(call)
+        return await self._private._engine.run(call)
 
-    async def happens(self, name: str) -> None:
-        self.events.emit(name)
+    async def happens(self, name: str, source: str = "metier") -> None:
+        self.events.emit(name, source=source)
         await self.triggers.drain(40)
 
     def registered(self, new: Registered) -> None:
-        assert add_principal(self._private._state.database, new, by=owner(), owner=owner()) == ""
+        assert add_principal(self._private._engine.state.database, new, by=owner(), owner=owner()) == ""
 
     def revoked(self, id: str) -> None:
-        assert revoke_principal(self._private._state.database, id, by=owner(), owner=owner()) == ""
+        assert revoke_principal(self._private._engine.state.database, id, by=owner(), owner=owner()) == ""
 
     def recorded(self, principal: str) -> list[str]:
         """What the record says of the calls of somebody."""
-        with self._private._state.database.reading() as connection:
+        with self._private._engine.state.database.reading() as connection:
             bodies = [
                 json.loads(body) for (body,) in connection.execute("SELECT body FROM audit ORDER BY seq")
             ]
@@ -217,25 +220,25 @@ async def test_what_a_skill_declares_fires_only_once_a_person_accepted_it_and_on
         "description": "Keeps things.",
         "instructions": "Do it.",
         "actions": [{"id": "tidy", "type": "code", "language": "python", "code": "return 1"}],
-        "triggers": [{"type": "event", "events": ["rang"], "actionId": "tidy"}],
+        "triggers": [{"type": "event", "events": ["rang"], "sources": ["desk"], "actionId": "tidy"}],
         "schedules": [{"type": "cron", "expression": "0 9 * * *", "actionId": "tidy"}],
     }
     (folder / "skill.json").write_text(json.dumps(about), encoding="utf-8")
     machine.metier("skills", "trust", "desk", "--yes")
     async with host(machine) as here:
-        await here.happens("rang")
+        await here.happens("rang", "desk")
         assert (await here.do("triggers.list"))["triggers"] == []
         (made,) = (await here.do("triggers.adopt", skill="desk"))["adopted"]
         (daily,) = (await here.do("schedules.adopt", skill="desk"))["adopted"]
         shown = await here.do("triggers.get", id=made["id"])
         assert (shown["skill"], shown["owner"]) == ("desk", owner())
         assert (await here.do("schedules.get", id=daily["id"]))["definition"]["skill"] == "desk"
-        await here.happens("rang")
+        await here.happens("rang", "desk")
         assert here.recorded(f"agent:trigger/{made['id']}"), "now the gate is asked about it"
         machine.metier("skills", "disable", "desk")
         before = len(here.recorded(f"agent:trigger/{made['id']}"))
         await here.runtime.reload()
-        await here.happens("rang")
+        await here.happens("rang", "desk")
         said = (await here.do("triggers.get", id=made["id"]))["last_outcome"]
         assert "cannot be used" in said
         assert len(here.recorded(f"agent:trigger/{made['id']}")) == before
@@ -280,3 +283,54 @@ async def test_a_message_that_comes_in_is_answered_by_the_result_of_the_call_it_
         thread = await here.do("conv.get_thread", channel="telegram", chat_id="7")
     assert sent.sent == [("7", "It says: kept")]
     assert [each["direction"] for each in thread["messages"]].count("out") == 1
+
+
+@pytest.mark.anyio
+async def test_what_is_to_happen_before_a_call_happens_once_it_runs_and_never_for_one_that_does_not(
+    machine: Machine,
+) -> None:
+    """Neither while it waits for somebody's word nor where that is no; once where it is yes."""
+    rule = '[[rule]]\ndecision = "ask"\nbecause = "to be sure"\ntool = "fs_read/execute"\n'
+    file = machine.state / "policy.toml"
+    file.write_text(rule, encoding="utf-8")
+    file.chmod(0o600)
+    here_owner = Decider(id=owner(), kind="human", rights=ROLES["owner"])
+    async with host(machine) as here:
+        trigger: Json = {
+            "name": "n", "type": "tool_use", "timing": "before", "toolNames": ["fs_read/execute"],
+            "tool": "search_index/execute",
+        }  # fmt: skip
+        id = (await here.do("triggers.create", trigger=trigger))["id"]
+
+        async def fired() -> int:
+            return (await here.do("triggers.get", id=id))["fired"]
+
+        for decision, runs in (("deny", 0), ("approve", 1)):
+            pending = await here.runtime.call("fs_read", {"path": "memory/note.md"})
+            assert isinstance(pending, Pending), pending
+            assert await fired() == 0, "it waits"
+            database = here._private._engine.state.database
+            decided = decide(database, pending.approval_id, by=here_owner, decision=decision)  # type: ignore[arg-type]
+            assert isinstance(decided, Approval), decided
+            outcome = await here.runtime.resume(pending.approval_id)
+            assert isinstance(outcome, Completed) is bool(runs), outcome
+            assert await fired() == runs
+
+
+@pytest.mark.anyio
+async def test_a_call_that_a_firing_makes_is_counted_as_part_of_it_however_it_winds(
+    machine: Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each of two triggers is set off by the calls of the other: without a bound it would go on for ever."""
+    async with host(machine) as here:
+        ids: list[str] = []
+        for name in ("one", "other"):
+            trigger: Json = {
+                "name": name, "type": "tool_use", "toolNames": ["fs_read/execute"], "perMinute": 6000, **READ,
+            }  # fmt: skip
+            ids.append((await here.do("triggers.create", trigger=trigger))["id"])
+        assert isinstance(await here.runtime.call("fs_read", {"path": "memory/note.md"}), Completed)
+        await here.triggers.drain(60)
+        shown = [await here.do("triggers.get", id=id) for id in ids]
+        assert [each["fired"] for each in shown] == [DEEPEST, DEEPEST]
+        assert caplog.text.count("lie behind this already") == 2

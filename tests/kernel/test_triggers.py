@@ -9,7 +9,7 @@ import pytest
 from firing_kit import OWNER, Book, Desk, Made, valid_call
 from metier.kernel.firing_rate import DEEPEST, MOST_ROUNDS, PER_SOURCE
 from metier.kernel.operation import OperationError
-from metier.kernel.trigger_rounds import in_place_of
+from metier.kernel.trigger_around import in_place_of
 from metier.kernel.trigger_store import all_triggers
 from metier.model.digest import Json
 from metier.model.outcome import Completed, Failed, Refused
@@ -259,6 +259,8 @@ async def test_a_tool_call_sets_off_what_is_to_happen_before_after_and_in_its_pl
     await desk.create(type="tool_use", toolNames=["notes/add"], before=True, after=False, tool="before")
     async with desk.running():
         assert await desk.triggers.before(valid_call("notes/add")) is None
+        assert desk.book.tools == [], "nobody knows yet whether it will run"
+        await desk.triggers.begins(valid_call("notes/add"))
         assert desk.book.tools == ["before"]
         desk.triggers.after(valid_call("notes/add"), DONE)
         desk.triggers.after(valid_call("other/add"), DONE)
@@ -303,6 +305,7 @@ async def test_nothing_stands_before_after_or_in_place_of_what_people_steer_by(t
         for changed in ({"audience": "operator"}, {"privileged": True}):
             valid = valid_call("skills.disable", **changed)
             assert await desk.triggers.before(valid) is None
+            await desk.triggers.begins(valid)
             desk.triggers.after(valid, DONE)
         await desk.triggers.drain(30)
         assert desk.book.made == []
@@ -316,6 +319,7 @@ async def test_nobody_sees_or_replaces_the_calls_of_others_by_a_trigger(tmp_path
         await desk.create(by="human:anna", type="tool_use", toolNames=["*"], timing=timing, tool=timing)
     async with desk.running():
         assert await desk.triggers.before(valid_call("a/b", behalf=OWNER)) is None
+        await desk.triggers.begins(valid_call("a/b", behalf=OWNER))
         desk.triggers.after(valid_call("a/b", behalf=OWNER), DONE)
         await desk.triggers.drain(30)
         assert desk.book.made == []
@@ -363,9 +367,9 @@ async def test_a_trigger_on_errors_is_not_set_off_by_its_own_for_ever(tmp_path: 
     await desk.create(type="event", events=["error_occurred"], tool="a/b", perMinute=6000)
 
     async def fails(made: Made) -> Failed:
-        told: Json = {"call_id": "c", "code": "raised", "principal": made.principal.id}
+        told: Json = {"call_id": made.call_id, "code": "raised", "principal": made.principal.id}
         desk.events.emit("error_occurred", told)
-        return Failed(call_id="c", code="raised", message="no")
+        return Failed(call_id=made.call_id, code="raised", message="no")
 
     desk.book.answer = fails
     async with desk.running():
@@ -386,13 +390,30 @@ async def test_a_trigger_on_what_was_sent_does_not_send_for_ever(tmp_path: Path,
     await desk.create(type="event", events=["channels.message.sent"], perMinute=6000, **send)
 
     async def sent(made: Made) -> Json:
-        desk.events.emit("channels.message.sent", {"channel": "chat", "chat": "7", "message": 3})
+        told: Json = {"channel": "chat", "chat": "7", "message": 3, "call_id": made.call_id}
+        desk.events.emit("channels.message.sent", told)
         return None
 
     desk.book.answer = sent
     async with desk.running():
         await desk.happens("channels.message.sent", {"channel": "chat", "chat": "7", "message": 2})
     assert desk.book.tools == ["channels.send_message"] * DEEPEST
+
+
+@pytest.mark.anyio
+async def test_what_is_said_on_a_skills_channel_is_heard_by_who_names_that_skill_and_by_no_other(
+    tmp_path: Path,
+) -> None:
+    desk = Desk(tmp_path)
+    received = "channels.message.received"
+    await desk.create(type="event", events=[received], sources=["bell-skill"], tool="names-it")
+    await desk.create(type="event", events=[received], tool="means-ours")
+    said: dict[str, Json] = {"channel": "bell", "chat": "7", "author": "x", "text": "ding", "thread": 1}
+    async with desk.running():
+        await desk.happens(received, {**said, "message": 1, "skill": "bell-skill"})
+        assert desk.book.tools == ["names-it"]
+        await desk.happens(received, {**said, "message": 2, "skill": ""})
+    assert desk.book.tools == ["names-it", "means-ours"]
 
 
 @pytest.mark.anyio
@@ -412,7 +433,10 @@ async def test_a_skill_that_tells_without_end_keeps_nobody_from_being_heard(tmp_
 
 
 @pytest.mark.anyio
-async def test_a_message_that_could_not_be_handled_is_not_called_handled(tmp_path: Path) -> None:
+async def test_a_message_that_could_not_be_handled_is_taken_up_again_once_it_can_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("metier.kernel.trigger_rounds._PAUSE", 0.01)
     desk = Desk(tmp_path)
     await desk.create(type="message", patterns=["x"], tool="a/b")
     async with desk.running():
@@ -420,11 +444,16 @@ async def test_a_message_that_could_not_be_handled_is_not_called_handled(tmp_pat
         with desk.store.writing() as connection:
             connection.execute("ALTER TABLE firing RENAME TO elsewhere")
         await desk.message("x", 2)
+        assert desk.inbox.handled == [1]
         with desk.store.writing() as connection:
             connection.execute("ALTER TABLE elsewhere RENAME TO firing")
         await desk.message("x", 3)
+        with anyio.fail_after(10):
+            while 2 not in desk.inbox.handled:
+                await anyio.sleep(0.01)
     assert desk.inbox.kept == [1, 2, 3]
-    assert desk.inbox.handled == [1, 3], "2 is told again after the next start"
+    assert sorted(desk.inbox.handled) == [1, 2, 3]
+    assert desk.book.tools == ["a/b"] * 3, "and each was handled once"
 
 
 @pytest.mark.anyio

@@ -86,7 +86,7 @@ def out(desk: Desk, world: World, tool: str = "desk/ask", text: str = "tea") -> 
 
     async def main() -> Outcome:
         async with Runtime.open(project=str(desk.machine.project), watch=False) as runtime:
-            house: Any = runtime._house()  # pyright: ignore[reportPrivateUsage]
+            house: Any = runtime._engine.house()  # pyright: ignore[reportPrivateUsage]
             ways = (HttpSandbox(lambda _name: None, make),)
             house = structs.replace(house, workshop=structs.replace(house.workshop, sandboxes=lambda: ways))
             call = runtime._call(tool, {"text": text})  # pyright: ignore[reportPrivateUsage]

@@ -256,7 +256,7 @@ def test_code_that_never_ends_is_ended_and_can_do_nothing_more(desk: Desk) -> No
 
     async def main() -> Outcome:
         async with Runtime.open(project=str(desk.machine.project), watch=False) as runtime:
-            house: Any = runtime._house()  # pyright: ignore[reportPrivateUsage]
+            house: Any = runtime._engine.house()  # pyright: ignore[reportPrivateUsage]
             # The thirty seconds, brought down to what a test can wait for.
             hurried = structs.replace(house.workshop, caps=Limits(timeout=1.0))
             call = runtime._call("stay/execute", {})  # pyright: ignore[reportPrivateUsage]

@@ -8,7 +8,7 @@ import anyio.lowlevel
 import pytest
 
 from jobs import python
-from metier.sandbox.given import MOST_CHARACTERS, Given, given_to
+from metier.sandbox.given import MOST_CHARACTERS, MOST_HEARD, Given, given_to
 from metier.sandbox.url import Url, read_url
 
 
@@ -159,3 +159,27 @@ def test_a_word_is_said_only_where_it_stands_alone() -> None:
     given = Given({"line": "sudo 'rm' -rf", "tools": ["a b", "cat"]})
     assert all(given.says(word) for word in ("rm", "cat", "a b", "a", "line"))
     assert not any(given.says(word) for word in ("r", "sudo rm", "at", "/bin/rm", ""))
+
+
+def test_what_is_heard_later_counts_from_then_on_and_beyond_what_anybody_can_read_all_of_it() -> None:
+    async def body() -> None:
+        given = Given({"skill": "net"})
+        assert not await given.named("127.0.0.1", "127.0.0.1")
+        given.hear({"text": ["look at http://127.0.0.1:8080/"]})
+        assert await given.named("127.0.0.1", "127.0.0.1")
+        assert not await given.named("10.0.0.1", "10.0.0.1")
+        given.hear("10.0.0.1 " + "x" * 30_000)  # read in a thread, while another asks
+        found: list[bool] = []
+
+        async def ask() -> None:
+            found.append(await given.named("10.0.0.1", "10.0.0.1"))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            tasks.start_soon(ask)
+        assert found == [True, True]
+        assert not await given.named("10.0.0.2", "10.0.0.2")
+        given.hear("x" * MOST_HEARD)
+        assert await given.named("10.0.0.2", "10.0.0.2")
+
+    anyio.run(body)

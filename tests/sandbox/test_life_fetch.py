@@ -309,7 +309,9 @@ def test_who_writes_to_a_skill_cannot_have_it_disabled_by_naming_a_closed_addres
                 assert [each.kind for each in (await life.over()).violations] == ["host_call"]
                 return
             assert "no skill may connect to it" in got["message"]
-            assert (await life.disable()).violations == ()
+            report = await life.disable()
+            assert report.violations == ()
+            assert [each.kind for each in report.denials] == ["host_call"], "it is counted with its life"
 
     run(body)
     assert world.dialled == []

@@ -19,7 +19,7 @@ from metier.model.ports import Answered, NotAnswered
 from metier.sandbox import wire
 from metier.sandbox.admission import MOST_LIVES, Admission
 from metier.sandbox.wire import Broken, End, Wire
-from metier.sandbox.wire_life import BURST, MOST_OPEN, PER_SECOND, Pace
+from metier.sandbox.wire_life import BURST, HUNG, MOST_OPEN, PER_SECOND, Pace
 from metier.sandbox.wire_message import MOST_BYTES
 
 KEY = "0123456789abcdef0123456789abcdef"
@@ -216,6 +216,41 @@ def test_operations_given_up_count_until_they_are_answered() -> None:
             await anyio.sleep(0.001)
             answer = await life.operate(ASKED)
         assert answer == Answered(value="again")
+
+    end, _ = lived(guest, many)
+    assert not isinstance(end, Broken)
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_operations_whose_asker_went_away_have_their_time_and_then_the_life_hangs(*, answers: bool) -> None:
+    over = threading.Event()
+
+    def guest(say: Say, hear: Hear) -> None:
+        say(method="ready")
+        given_up = [hear()["id"] for _ in range(MOST_OPEN)]
+        if answers:
+            for number in given_up:
+                say(id=number, result=None)
+            say(id=hear()["id"], result="again")
+        over.wait(20)
+        say(id=0, result=None)
+
+    async def many(life: Life) -> None:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(MOST_OPEN):
+                tasks.start_soon(life.operate, ASKED, 0.3)
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+        answer: Answered | NotAnswered = NotAnswered(name="Busy", message="")
+        while isinstance(answer, NotAnswered) and answer.name == "Busy":
+            await anyio.sleep(0.001)
+            answer = await life.operate(ASKED)
+        over.set()
+        if answers:
+            assert answer == Answered(value="again")
+        else:
+            assert isinstance(answer, NotAnswered)
+            assert answer.name == HUNG
 
     end, _ = lived(guest, many)
     assert not isinstance(end, Broken)

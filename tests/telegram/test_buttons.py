@@ -2,9 +2,7 @@
 
 import time
 from pathlib import Path
-from typing import Any
 
-import anyio
 import pytest
 from msgspec import structs
 
@@ -19,27 +17,9 @@ from metier.model.role import ROLES, Registered
 from metier.record.database import Database
 from metier.record.deciding import Decider, Undecided, decide
 from metier.record.principals import add_principal, revoke_principal
-from metier.testing.bot_api_methods import Sent
 from telegram_desk import ADA, BEN, EVE, Desk, with_desk
 
 OWNER = Decider(id=owner(), kind="human", rights=ROLES["owner"])
-
-
-async def shown(desk: Desk, content: str = "tea") -> tuple[str, Sent]:
-    """A request and the message that shows it."""
-    before = len(desk.telegram.state.sent)
-    approval = await desk.asked_for(content)
-    await desk.wait(lambda state: any(each.buttons for each in state.sent[before:]))
-    return approval, desk.telegram.last(ADA)
-
-
-async def pressed(desk: Desk, user: int, sent: Sent, data: str) -> str:
-    """What somebody is answered who presses a button."""
-    answers = desk.telegram.state.answers
-    before = len(answers)
-    desk.telegram.state.press(user, sent, data)
-    await desk.wait(lambda state: len(state.answers) > before)
-    return answers[-1][1]
 
 
 @pytest.mark.slow
@@ -53,7 +33,7 @@ def test_an_approvers_button_lets_exactly_that_act_run_wherever_it_was_asked(tmp
             assert [label for label, _ in sent.buttons] == ["Once", "Deny"], (
                 "there is no session to grant it for"
             )
-            assert await pressed(desk, ADA, sent, dict(sent.buttons)["Once"]) == "Approved."
+            assert await desk.pressed(ADA, sent, "Once") == "Approved."
             await desk.until(lambda: desk.state(approval) == "spent")
             await desk.wait(lambda state: len(state.sent) > 1)
             assert "it ran to its end" in desk.telegram.texts(ADA)[-1]
@@ -83,7 +63,7 @@ def test_for_this_session_nobody_is_asked_again_and_what_that_means_was_shown(tm
             assert [label for label, _ in sent.buttons] == ["Once", "This session", "Deny"]
             assert "nobody is asked again for" in sent.text
             assert "exactly those of this request" in sent.text
-            assert await pressed(desk, ADA, sent, dict(sent.buttons)["This session"]) == "Approved."
+            assert await desk.pressed(ADA, sent, "This session") == "Approved."
             await desk.wait(lambda state: len(state.sent) > 1)
             assert not isinstance(await called(around), Pending)
             assert isinstance(await called(Surroundings(session="s-2")), Pending), "another session is asked"
@@ -94,8 +74,8 @@ def test_for_this_session_nobody_is_asked_again_and_what_that_means_was_shown(tm
 def test_a_no_is_a_no_and_the_message_says_so(tmp_path: Path) -> None:
     async def main(desk: Desk) -> None:
         async with desk.running():
-            approval, sent = await shown(desk)
-            assert await pressed(desk, ADA, sent, dict(sent.buttons)["Deny"]) == "Denied."
+            approval, sent = await desk.shown()
+            assert await desk.pressed(ADA, sent, "Deny") == "Denied."
             assert desk.state(approval) == "denied"
             await desk.wait(lambda _state: sent.buttons == () and f"denied by {owner()}" in sent.text)
 
@@ -106,23 +86,21 @@ def test_tg_04_a_button_pressed_by_somebody_else_decides_nothing(tmp_path: Path)
     async def main(desk: Desk) -> None:
         desk.more = desk.more.replace("approvers = {", f'approvers = {{ "{BEN}" = "{owner()}",')
         async with desk.running():
-            approval, _ = await shown(desk)
+            approval, _ = await desk.shown()
             await desk.wait(lambda state: {each.chat for each in state.sent} == {ADA, BEN})
             (sent,) = [each for each in desk.telegram.state.sent if each.chat == ADA]
             once = dict(sent.buttons)["Once"]
             in_group = structs.replace(sent, chat=-100123)
             for user, where in ((EVE, sent), (EVE, in_group), (ADA, in_group)):
-                assert await pressed(desk, user, where, once) == "This is not yours to decide."
+                assert await desk.pressed(user, where, once) == "This is not yours to decide."
             assert (
-                await pressed(desk, BEN, structs.replace(sent, chat=BEN), once) == "This button is not yours."
+                await desk.pressed(BEN, structs.replace(sent, chat=BEN), once) == "This button is not yours."
             )
             assert desk.state(approval) == "pending"
             assert [each for each in desk.records() if each.tool == "telegram_door.noted"], (
                 "and it is on the record"
             )
-            assert await pressed(desk, ADA, sent, dict(sent.buttons)["Deny"]) == "Denied.", (
-                "who was shown it decides"
-            )
+            assert await desk.pressed(ADA, sent, "Deny") == "Denied.", "who was shown it decides"
 
     with_desk(tmp_path, main)
 
@@ -134,23 +112,10 @@ def test_tg_04_somebody_who_is_an_approver_no_more_decides_nothing(tmp_path: Pat
             ada = Registered(id="human:ada", kind="human", roles=frozenset({"approver"}))
             assert add_principal(database, ada, by=owner(), owner=owner()) == ""
         async with desk.running():
-            approval, sent = await shown(desk)
+            approval, sent = await desk.shown()
             with Database.open(desk.settings().database) as database:
                 assert revoke_principal(database, "human:ada", by=owner(), owner=owner()) == ""
-            assert "does not have the right" in await pressed(desk, ADA, sent, dict(sent.buttons)["Once"])
-            assert desk.state(approval) == "pending"
-
-    with_desk(tmp_path, main)
-
-
-def test_tg_04_with_four_eyes_nobody_answers_what_was_asked_for_himself(tmp_path: Path) -> None:
-    async def main(desk: Desk) -> None:
-        desk.more += "\n[approvals]\nfour_eyes = true"
-        async with desk.running():
-            approval, sent = await shown(desk)
-            assert "a second person has to decide" in await pressed(
-                desk, ADA, sent, dict(sent.buttons)["Once"]
-            )
+            assert "does not have the right" in await desk.pressed(ADA, sent, "Once")
             assert desk.state(approval) == "pending"
 
     with_desk(tmp_path, main)
@@ -160,8 +125,8 @@ def test_tg_04_with_four_eyes_nobody_answers_what_was_asked_for_himself(tmp_path
 def test_tg_05_forged_replayed_and_oversized_data_decides_nothing(tmp_path: Path) -> None:
     async def main(desk: Desk) -> None:
         async with desk.running():
-            first, one = await shown(desk, "one")
-            second, two = await shown(desk, "three")
+            first, one = await desk.shown("one")
+            second, two = await desk.shown("three")
             once = dict(one.buttons)["Once"]
             number, _, _ = once.partition(".")
             forged = [
@@ -174,18 +139,18 @@ def test_tg_05_forged_replayed_and_oversized_data_decides_nothing(tmp_path: Path
                 f"{number}.o" * 9,
             ]
             for data in forged:
-                assert await pressed(desk, ADA, one, data) in (
+                assert await desk.pressed(ADA, one, data) in (
                     "This is not yours to decide.",
                     "There is no such button.",
                 )
-            assert await pressed(desk, ADA, two, once) == "This button is not yours.", (
+            assert await desk.pressed(ADA, two, once) == "This button is not yours.", (
                 "it stands under another message"
             )
             assert (desk.state(first), desk.state(second)) == ("pending", "pending")
             deny = dict(one.buttons)["Deny"]
-            assert await pressed(desk, ADA, one, deny) == "Denied."
+            assert await desk.pressed(ADA, one, deny) == "Denied."
             for again in (deny, once):
-                assert await pressed(desk, ADA, one, again) == "This was decided already."
+                assert await desk.pressed(ADA, one, again) == "This was decided already."
             assert (desk.state(first), desk.state(second)) == ("denied", "pending")
 
     with_desk(tmp_path, main)
@@ -203,15 +168,16 @@ def test_tg_05_a_button_is_no_longer_than_telegram_takes_and_no_two_are_alike(tm
         expires_at=time.time() + 60,
         fingerprint="f",
     )
-    numbers = {buttons.make(request, user, "title") for user in range(50)}
+    numbers = {buttons.make(request, "7", user, "title", "od") for user in range(50)}
     assert len(numbers) == 50
     assert all(len(f"{number}.o".encode()) <= 64 for number in numbers)
-    number = buttons.make(request, 1, "title")
-    assert buttons.take(number, 1, 5, now=time.time() + 61) == "It has expired."
-    assert buttons.take(number, 2, 5) == "This button is not yours."
-    taken = buttons.take(number, 1, 5)
-    assert not isinstance(taken, str)
-    assert buttons.take(number, 1, 5) == "This was decided already."
+    number = buttons.make(request, "7", 1, "title", "od")
+    assert buttons.look(number, "7", 1, 5, now=time.time() + 61) == "It has expired."
+    assert buttons.look(number, "7", 2, 5) == "This button is not yours."
+    assert buttons.look(number, "8", 1, 5) == "This button is not yours.", "another bot has other messages"
+    assert not isinstance(buttons.look(number, "7", 1, 5), str)
+    buttons.over("apr_1")
+    assert buttons.look(number, "7", 1, 5) == "This was decided already."
     with store.reading() as connection:
         kept = str(connection.execute("SELECT * FROM telegram_button").fetchall())
     assert number not in kept, "what is kept cannot be pressed"
@@ -227,13 +193,13 @@ def test_tg_05_a_button_outlives_a_restart_and_what_it_was_about_does_not_change
                 return bool(connection.execute("SELECT 1 FROM announced WHERE way = 'telegram'").fetchall())
 
         async with desk.running():
-            approval, sent = await shown(desk)
+            approval, sent = await desk.shown()
             await desk.until(told)
         once = dict(sent.buttons)["Once"]
         with store.writing() as connection:
             connection.execute("UPDATE telegram_button SET fingerprint = 'another act'")
         async with desk.running():
-            assert "no such request" in await pressed(desk, ADA, sent, once)
+            assert "no such request" in await desk.pressed(ADA, sent, once)
             assert desk.state(approval) == "pending"
             assert len([each for each in desk.telegram.state.sent if each.buttons]) <= 1, (
                 "it is not shown twice"
@@ -255,7 +221,7 @@ HIDING = [
 def test_tg_11_nothing_in_a_request_is_markup_and_everything_can_be_seen(tmp_path: Path, text: str) -> None:
     async def main(desk: Desk) -> None:
         async with desk.running():
-            _, sent = await shown(desk, text)
+            _, sent = await desk.shown(text)
             asked = desk.telegram.asked[-1]
             assert sent.parse_mode == ""
             assert "parse_mode" not in asked.given
@@ -271,7 +237,7 @@ def test_tg_11_a_long_request_is_a_file_to_be_read_before_the_buttons(tmp_path: 
     async def main(desk: Desk) -> None:
         async with desk.running():
             content = "harmless\n" * 2_000 + "rm -rf /"
-            approval, sent = await shown(desk, content)
+            approval, sent = await desk.shown(content)
             document, message = desk.telegram.state.sent
             assert message is sent
             assert document.document is not None
@@ -286,37 +252,15 @@ def test_tg_11_a_long_request_is_a_file_to_be_read_before_the_buttons(tmp_path: 
 def test_tg_12_what_was_decided_elsewhere_is_said_and_cannot_be_pressed(tmp_path: Path) -> None:
     async def main(desk: Desk) -> None:
         async with desk.running():
-            approval, sent = await shown(desk)
+            approval, sent = await desk.shown()
             once = dict(sent.buttons)["Once"]
             with Database.open(desk.settings().database) as database:
                 assert not isinstance(decide(database, approval, by=OWNER, decision="deny"), Undecided)
             await desk.wait(lambda _state: sent.edits)
             assert "denied" in sent.text
             assert sent.buttons == ()
-            assert await pressed(desk, ADA, sent, once) == "This was decided already."
+            assert await desk.pressed(ADA, sent, once) == "This was decided already."
             assert desk.state(approval) == "denied"
-
-    with_desk(tmp_path, main)
-
-
-@pytest.mark.slow
-def test_tg_12_of_two_words_at_once_one_counts_and_the_other_is_told(tmp_path: Path) -> None:
-    async def main(desk: Desk) -> None:
-        async with desk.running():
-            for _ in range(3):
-                approval, sent = await shown(desk, "x" * len(desk.telegram.state.sent))
-                answers: list[Any] = []
-
-                def elsewhere(approval: str = approval, answers: list[Any] = answers) -> None:
-                    with Database.open(desk.settings().database) as database:
-                        answers.append(decide(database, approval, by=OWNER, decision="deny"))
-
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(anyio.to_thread.run_sync, elsewhere)
-                    said = await pressed(desk, ADA, sent, dict(sent.buttons)["Deny"])
-                won_here, won_there = said == "Denied.", not isinstance(answers[0], Undecided)
-                assert won_here != won_there, (said, answers)
-                assert desk.state(approval) == "denied"
 
     with_desk(tmp_path, main)
 
@@ -326,7 +270,7 @@ def test_tg_10_a_request_waits_until_telegram_can_be_reached_again(tmp_path: Pat
     async def main(desk: Desk) -> None:
         async with desk.running():
             desk.telegram.flood(1)
-            approval, sent = await shown(desk)
+            approval, sent = await desk.shown()
             assert approval in sent.text
             assert [each.status for each in desk.telegram.asked if each.method == "sendMessage"] == [429, 200]
 

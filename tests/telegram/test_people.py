@@ -128,6 +128,16 @@ def test_a_button_and_a_message_are_read_as_what_they_are() -> None:
     assert read(b"nonsense") == Passed(update=0, why="it cannot be read")
 
 
+@pytest.mark.parametrize("rest", [b"1e999", b'"\xff"', b"[[[]]]"])
+def test_tg_10_what_cannot_be_read_has_a_number_all_the_same_and_can_be_confirmed(rest: bytes) -> None:
+    assert read(b'{"update_id":5,"message":' + rest + b"}") == Passed(update=5, why="it cannot be read")
+
+
+@pytest.mark.parametrize("number", [b"-5", b"0", b"5.0", b'"5"', b"null", b"9" * 30])
+def test_tg_10_a_number_that_no_update_has_is_not_believed(number: bytes) -> None:
+    assert read(b'{"update_id":' + number + b',"message":{}}').update == 0
+
+
 KEYS = st.sampled_from(
     ["update_id", "message", "callback_query", "from", "chat", "id", "is_bot", "text", "date", "type", "data"]
 )

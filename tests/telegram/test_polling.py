@@ -2,12 +2,13 @@
 
 import time
 from pathlib import Path
+from typing import Any, cast
 
 import anyio
 import msgspec
 import pytest
 
-from metier.doors.telegram import polling
+from metier.doors.telegram import bot, polling
 from metier.kernel.store import Store
 from metier.kernel.telegram_cursor import Cursor
 from metier.model.outcome import Completed
@@ -154,13 +155,77 @@ def test_tg_06_where_everything_was_taken_in_to_is_kept_over_a_restart(tmp_path:
             await desk.until(lambda: desk.telegram.state.offsets)
             assert desk.telegram.state.offsets[0] == last
         store = Store(str(desk.home))
-        with store.writing() as connection:
-            connection.execute("UPDATE cursor SET value = '[100, 12.5]' WHERE name LIKE 'telegram.offset.%'")
-        assert Cursor(store, str(BOT_ID)).read() == 0, "after a week of silence Telegram counts from anywhere"
+        assert Cursor(store, BOT_ID).read()[0] == last
+        assert Cursor(store, BOT_ID + 1).read() == (0, 0.0), "another bot has not begun"
         with store.writing() as connection:
             connection.execute("UPDATE cursor SET value = 'rubbish' WHERE name LIKE 'telegram.offset.%'")
-        assert Cursor(store, str(BOT_ID)).read() == 0
+        assert Cursor(store, BOT_ID).read() == (0, 0.0)
         store.close()
+
+    with_desk(tmp_path, main)
+
+
+@pytest.mark.parametrize("days", [3, 6])
+def test_tg_06_after_days_of_silence_a_smaller_number_is_a_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days: int
+) -> None:
+    """After a week without updates Telegram goes on from any number. The silence counts from the last update, also over a restart."""
+    now = time.time()
+    monkeypatch.setattr(polling, "_now", lambda: now)
+
+    async def main(desk: Desk) -> None:
+        nonlocal now
+        state = desk.telegram.state
+        desk.settings()
+        store = Store(str(desk.home))
+        Cursor(store, BOT_ID).write(900_000, now - days * 86_400)
+        store.close()
+        async with desk.running():
+            await desk.until(lambda: state.offsets)
+            assert state.offsets[0] == (900_000 if days == 3 else 0), (
+                "what is known counts while it can be true"
+            )
+            now += 3 * 86_400
+            state.message(ADA, "after the silence")
+            await desk.until(lambda: desk.messages() == [(str(ADA), "after the silence")])
+
+    with_desk(tmp_path, main)
+
+
+def test_tg_06_another_bot_is_heard_also_where_it_counts_as_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bot, "_LOOK", 0.05)
+
+    async def main(desk: Desk) -> None:
+        telegram, honest = desk.telegram, desk.telegram.state.do
+
+        def other(method: str, given: dict[str, Any]) -> Any:
+            found = honest(method, given)
+            return {**found, "id": BOT_ID + 1} if method == "getMe" else found
+
+        async with desk.running() as door:
+            telegram.state.message(ADA, "to the first", message_id=7)
+            await desk.until(lambda: desk.messages() == [(str(ADA), "to the first")])
+            await desk.until(lambda: not telegram.state.waiting)
+            telegram.token = desk.secrets["bot_token"] = "7000000002:another-bot"
+            telegram.state.do = other  # pyright: ignore[reportAttributeAccessIssue]
+            said = {"message_id": 7, "date": 1, "text": "to the second"}
+            said |= {"chat": {"id": ADA, "type": "private"}, "from": {"id": ADA, "is_bot": False}}
+            telegram.state.post({"update_id": 50, "message": said})
+            store = Store(str(desk.home))
+            with store.writing() as connection:  # as another process that changes the settings does
+                connection.execute("INSERT INTO cursor VALUES ('something', 'else')")
+            store.close()
+            await desk.until(lambda: len(desk.messages()) == 2)
+            assert desk.messages()[1] == (str(ADA), "to the second")
+            assert status(door)["bot"]["id"] == BOT_ID + 1
+            shown = await operate(
+                desk.settings(), "conv.get_thread", {"channel": "telegram", "chat_id": str(ADA)}
+            )
+            assert isinstance(shown, Completed)
+            ids = [each["channel_message_id"] for each in cast("Any", shown.value)["messages"]]
+            assert ids == [f"{BOT_ID}:7", f"{BOT_ID + 1}:7"]
 
     with_desk(tmp_path, main)
 

@@ -89,6 +89,58 @@ def test_tg_10_when_telegram_asks_for_silence_there_is_silence(tmp_path: Path) -
     with_desk(tmp_path, main)
 
 
+def test_tg_10_who_pressed_a_button_is_not_answered_either_while_there_is_silence(tmp_path: Path) -> None:
+    async def main(desk: Desk) -> None:
+        async with desk.running() as door:
+            await door.connector.say(ADA, "press")
+            query = desk.telegram.state.press(ADA, desk.telegram.last(ADA), "x")
+            original = desk.telegram.state.do
+
+            def flooded(method: str, given: dict[str, object]) -> object:
+                if method == "answerCallbackQuery" and given["callback_query_id"] == "late":
+                    raise bot_api_methods.Refusal(429, "Too Many Requests: retry after 9", 9)
+                return original(method, given)
+
+            desk.telegram.state.do = flooded  # pyright: ignore[reportAttributeAccessIssue]
+            await desk.wait(lambda state: query in [each for each, _ in state.answers])
+            with pytest.raises(NotNow):
+                await door.connector.answer("late", "no")
+            before = len(desk.telegram.asked)
+            for asked_for in (door.connector.answer("1", "no"), door.connector.say(ADA, "hello")):
+                with pytest.raises(NotNow) as held:
+                    await asked_for
+                assert 5 < held.value.seconds <= 9
+            methods = {each.method for each in desk.telegram.asked[before:]}
+            assert methods <= {"getUpdates"}, "meanwhile nothing was asked"
+
+    with_desk(tmp_path, main)
+
+
+@pytest.mark.parametrize(
+    ("given", "counts"),
+    [
+        ("7", 7),
+        (f"{bot_api_methods.BOT_ID}:7", 7),
+        (f"{bot_api_methods.BOT_ID + 1}:7", None),
+        ("seven", None),
+        (":", None),
+        ("9" * 200, None),
+        ("٧", None),
+    ],
+)
+def test_an_answer_refers_to_a_message_of_this_bot_or_to_none(
+    tmp_path: Path, given: str, counts: int | None
+) -> None:
+    async def main(desk: Desk) -> None:
+        async with desk.running() as door:
+            number = await door.connector.send(str(ADA), "hello", key="k", reply_to=given)
+            (sent,) = desk.telegram.state.sent
+            assert sent.reply_to == counts
+            assert number == f"{bot_api_methods.BOT_ID}:{sent.message_id}"
+
+    with_desk(tmp_path, main)
+
+
 @pytest.mark.parametrize("chat", ["-100123", "@ada", "ada", "", "0", "*", str(EVE), "1001\n"])
 def test_only_people_the_bot_speaks_with_are_written_to(tmp_path: Path, chat: str) -> None:
     async def main(desk: Desk) -> None:

@@ -19,6 +19,11 @@ from telegram_desk import ADA, EVE, SECRET, Desk, with_desk
 SEEDS = Path(__file__).parents[3] / "shared" / "seeds"
 
 
+def everything_kept(home: Path) -> str:
+    """Every byte below a folder."""
+    return "\n".join(each.read_bytes().decode("latin-1") for each in home.rglob("*") if each.is_file())
+
+
 def value(outcome: Outcome) -> Any:
     assert isinstance(outcome, Completed), outcome
     return outcome.value
@@ -101,6 +106,10 @@ def test_every_operation_of_the_document_works_over_the_door(tmp_path: Path) -> 
             assert value(await done("telegram.stop"))["state"] == "stopped"
             value(await done("skills.disable", skill_id=SKILL_ID))
             assert isinstance(await done("telegram.status"), Refused), "its module is gone with it"
+        kept = everything_kept(desk.home)
+        assert "handle_webhook_update" in kept
+        assert SECRET not in kept, "also where it was an argument"
+        assert telegram.token not in kept
 
     with_desk(tmp_path, main)
 

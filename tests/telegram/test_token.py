@@ -5,13 +5,15 @@ import logging
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from metier.doors.telegram import polling
 from metier.kernel.delivery_ports import Never
 from metier.kernel.operation import OperationError
+from metier.model.digest import Json
 from metier.testing.bot_api import BotApiServer
-from telegram_desk import ADA, Desk, asked, status, with_desk
+from telegram_desk import ADA, ITS_SKILL, SECRET, Desk, asked, status, with_desk
 
 
 def found_in(text: str, token: str) -> bool:
@@ -76,6 +78,46 @@ def test_tg_09_no_log_error_status_record_or_file_of_ours_has_the_token(
     assert len(whole) > 10_000
     assert not found_in(whole, token)
     assert found_in(f"{whole} /bot{token}/getMe", token), "it would have been found"
+
+
+def test_tg_09_no_log_error_status_record_or_file_of_ours_has_the_secret_of_the_webhook(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    said: list[str] = []
+
+    async def main(desk: Desk) -> None:
+        caplog.set_level(logging.DEBUG)
+        honest = desk.telegram.answer
+
+        def echoes(path: str, kind: str, data: bytes) -> tuple[int, bytes] | None:
+            if not path.endswith("setWebhook"):
+                return honest(path, kind, data)
+            why = f"{'x' * 150} bad secret {SECRET}, that is {SECRET.encode().hex()}"
+            return 400, msgspec.json.encode({"ok": False, "error_code": 400, "description": why})
+
+        desk.telegram.answer = echoes  # pyright: ignore[reportAttributeAccessIssue]
+        desk.telegram.state.message(ADA, "forwarded")
+        update = desk.telegram.state.waiting[0]
+        desk.values["mode"] = "webhook"
+        desk.more = f'listen = "127.0.0.1:0"\n{desk.more}'
+        async with desk.running() as door:
+            await desk.until(lambda: status(door)["state"] == "error")
+            said.append(str(status(door)))
+            with pytest.raises(OperationError) as refused:
+                await door.set_webhook(asked("set_webhook"))
+            assert "refuses setWebhook" in refused.value.message
+            said.append(refused.value.message)
+            assert desk.calls is not None
+            given: dict[str, Json] = {"update": update, "secret_token": SECRET}
+            said.append(str(await desk.calls.call(ITS_SKILL, "telegram_door.handle_webhook_update", given)))
+        assert "telegram_door.handle_webhook_update" in {each.tool for each in desk.records()}
+        said.append(everything_kept(desk.home))
+
+    with_desk(tmp_path, main)
+    whole = "\n".join([*said, *(record.getMessage() for record in caplog.records), caplog.text])
+    for piece in (SECRET, SECRET[:12], SECRET.encode().hex(), SECRET.encode().hex()[:24]):
+        assert piece not in whole
+    assert "bad secret" in whole, "it would have been found"
 
 
 @pytest.mark.parametrize("bad", ["", "a b", "x/../y", "tok\r\nen", "1:ключ"])

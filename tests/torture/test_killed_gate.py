@@ -211,7 +211,7 @@ def for_every_statement(
     ends: Counter[str] = Counter()
 
     async def main(runtime: Runtime) -> None:
-        database = runtime._state.database
+        database = runtime._engine.state.database
         assert database._connection is not None
         faulty = Faulty(database._connection)
         database._connection = faulty  # type: ignore[assignment]
@@ -357,7 +357,7 @@ async def approved(runtime: Runtime) -> Pending:
 
 def decide_now(runtime: Runtime, pending: Pending, word: Any) -> Any:
     try:
-        return decide(runtime._state.database, pending.approval_id, by=DECIDER, decision=word)
+        return decide(runtime._engine.state.database, pending.approval_id, by=DECIDER, decision=word)
     except MetierError as error:
         return error
 

@@ -33,6 +33,10 @@ class TelegramSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     customers: bool = False
     """Whether people who are in no list may write to the bot. What they write is kept as conversation and marked as theirs."""
 
+    def chats_of(self, human: str) -> frozenset[str]:
+        """Every chat that is known to be his, as `channel/chat`."""
+        return frozenset(f"telegram/{user}" for user, whose in self.approvers.items() if whose == human)
+
 
 def checked(written: TelegramSettings) -> TelegramSettings:
     """The same.

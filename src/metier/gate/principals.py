@@ -28,7 +28,7 @@ HOST: Final = "agent:host"
 TRIGGERED: Final = ("agent:trigger/", "agent:schedule/")
 """How the ids begin of what fires by itself, each for whoever set it up."""
 _FOR_OTHERS: Final = (BRAIN, *TRIGGERED)
-_OWN_ACTS: Final = frozenset({"channels.route_inbound_message", "channels.send_message"})
+_OWN_ACTS: Final = frozenset({"channels.route_inbound_message", "channels.send_message", "schedules.notify"})
 _DEEPEST: Final = 8
 """How many may stand one behind the other: as deep as calls may be made inside of calls."""
 
@@ -39,8 +39,8 @@ def standing(principal: Principal, principals: Mapping[str, Registered], owner: 
 
 
 def is_own_act(id: str, tool: Tool) -> bool:
-    """Whether this is the part of a door, a trigger or a schedule that Metier's own host does: to take in and to send messages.
-    Everything else that is privileged is for people, and for skills that were granted it."""
+    """Whether this is the part of a door, a trigger or a schedule that Metier's own host does: to take in and to send messages,
+    and to tell a schedule's webhook. Everything else that is privileged is for people, and for skills that were granted it."""
     return tool.privileged and tool.name in _OWN_ACTS and (id == HOST or id.startswith(TRIGGERED))
 
 

@@ -66,6 +66,7 @@ def shown(
         reasons=authorized.verdict.reasons,
         session=call.surroundings.session or "",
         channel=call.surroundings.channel or "",
+        cause=call.cause.chat,
         parent=call.parent or "",
     )
     try:

@@ -205,13 +205,21 @@ class _AroundTools:
                 said = word if said is None else said | word
                 if said.decision is Decision.DENY:
                     return said
-        if valid.call.approval is None:  # what is taken up again was told already
-            self._hooks.tell(self._catalog, Waiting(_BEFORE, partial(happening.before, valid), self._gate))
         return said
+
+    async def begins(self, valid: ValidCall) -> None:
+        if happening.is_told(valid):
+            self._tell(valid, Waiting(_BEFORE, partial(happening.before, valid), self._gate))
 
     def after(self, valid: ValidCall, outcome: Completed | Failed) -> None:
         if happening.is_told(valid):
-            self._hooks.tell(self._catalog, Waiting(_AFTER, partial(happening.after, valid, outcome)))
+            self._tell(valid, Waiting(_AFTER, partial(happening.after, valid, outcome)))
+
+    def _tell(self, valid: ValidCall, waiting: Waiting) -> None:
+        try:
+            self._hooks.tell(self._catalog, waiting)
+        except Exception:  # noqa: BLE001  who looks on ends nothing
+            _log.exception("hooks could not be told of call %s", valid.call.id)
 
     async def _word(self, name: str, found: tuple[Hook, ...], fired: Fired) -> Verdict:
         """What the gate hooks of one skill say. That there is none is no word for anything, and one that is broken might be one."""

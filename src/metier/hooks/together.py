@@ -24,6 +24,10 @@ class _Together:
                 break
         return strictest
 
+    async def begins(self, valid: ValidCall) -> None:
+        for each in self._several:
+            await each.begins(valid)
+
     def after(self, valid: ValidCall, outcome: Completed | Failed) -> None:
         for each in self._several:
             each.after(valid, outcome)

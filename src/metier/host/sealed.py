@@ -106,17 +106,25 @@ class Sealed:
         Raises:
             StateError: when they cannot be opened.
         """
-        found = self._open(self._skill_path(skill), f"skill:{skill}")
-        return found if isinstance(found, dict) else {}
+        return self.of_skill_with(skill)[0]
 
-    def set_of_skill(self, skill: str, values: Mapping[str, Json]) -> None:
-        """Keep exactly these as the secret settings of a skill, all of them or none.
+    def of_skill_with(self, skill: str) -> tuple[dict[str, Json], Json]:
+        """The same, and what was written beside them, in one step.
+
+        Raises:
+            StateError: when they cannot be opened.
+        """
+        value, beside = self._open_with(self._skill_path(skill), f"skill:{skill}")
+        return (value if isinstance(value, dict) else {}), beside
+
+    def set_of_skill(self, skill: str, values: Mapping[str, Json], beside: Json = None) -> None:
+        """Keep exactly these as the secret settings of a skill, all of them or none, and with them something `beside` them.
 
         Raises:
             StateError: when they cannot be written.
         """
-        if values:
-            self._seal(self._skill_path(skill), f"skill:{skill}", dict(values))
+        if values or beside is not None:
+            self._seal(self._skill_path(skill), f"skill:{skill}", dict(values), beside)
         else:
             self._unlink(self._skill_path(skill))
 
@@ -186,22 +194,26 @@ class Sealed:
         return os.path.join(self._folder, _OF_SKILLS, spelled + _END)
 
     def _open(self, path: str, what: str) -> Json:
+        return self._open_with(path, what)[0]
+
+    def _open_with(self, path: str, what: str) -> tuple[Json, Json]:
         if not os.path.lexists(path):
-            return None
-        value = _content(self._identity(make=False).open(_private_bytes(path)), what)
+            return None, None
+        value, beside = _contents(self._identity(make=False).open(_private_bytes(path)), what)
         if value is None:
             raise StateError(
                 f"{os.path.basename(path)} among the secrets was sealed with another key, or for something else",
                 remedy=_LOST,
             )
-        return value
+        return value, beside
 
-    def _seal(self, path: str, what: str, value: Json) -> None:
+    def _seal(self, path: str, what: str, value: Json, beside: Json = None) -> None:
         folder = os.path.dirname(path)
         make_private_folder(self._home)
         make_private_folder(self._folder)
         make_private_folder(folder)
-        data = self._identity(make=True).seal(msgspec.json.encode({"for": what, "value": value}))
+        content = {"for": what, "value": value} | ({} if beside is None else {"beside": beside})
+        data = self._identity(make=True).seal(msgspec.json.encode(content))
         if len(data) > _MOST_FILE:
             raise StateError("that is too much to be kept as secrets", remedy="Set shorter values")
         write_whole(path, data)
@@ -311,13 +323,18 @@ def _private_bytes(path: str) -> bytes:
 
 def _content(data: bytes | None, what: str) -> Json:
     """What a file or text that was sealed for `what` holds; None for any other."""
+    return _contents(data, what)[0]
+
+
+def _contents(data: bytes | None, what: str) -> tuple[Json, Json]:
+    """The same, and what stands beside it."""
     try:
         found: Json = msgspec.json.decode(data) if data else None
     except msgspec.MsgspecError:
-        return None
+        return None, None
     if not isinstance(found, dict) or found.get("for") != what:
-        return None
-    return found.get("value")
+        return None, None
+    return found.get("value"), found.get("beside")
 
 
 def _unreadable(what: str, error: OSError) -> StateError:

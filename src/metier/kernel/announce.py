@@ -6,8 +6,10 @@ tried again and holds up no other. What was told is kept, so a restart tells not
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Final, final
 
 import anyio
@@ -17,7 +19,7 @@ from anyio.abc import TaskGroup
 import metier.kernel.announce_rows as rows
 from metier.config.settings import Settings
 from metier.errors import MetierError
-from metier.kernel.announce_ways import Announcer
+from metier.kernel.announce_ways import MOST_AT_ONCE, Announcer
 from metier.kernel.delivery_ports import Never, NotNow, attempt
 from metier.kernel.delivery_watch import Watch
 from metier.kernel.events import Events, Happened
@@ -26,8 +28,6 @@ from metier.model.approval import Approval
 from metier.record.approvals import approval_in, approvals_in
 from metier.record.database import Database
 
-MOST_AT_ONCE: Final = 20
-"""Requests in one announcement."""
 SECONDS: Final = 30.0
 """How long one announcement may take."""
 _LOOK_SECONDS: Final = 5.0
@@ -92,6 +92,8 @@ class _Way:
         """By approval: when it was first seen here, so that what comes close together is told at once."""
         self._later: dict[str, tuple[float, float]] = {}
         """By recipient: not before this moment, and how long the pause was."""
+        self._failed: Counter[tuple[str, str]] = Counter()
+        """By recipient and approval: how often it could not be told. What fails again and again comes last, and keeps nothing else."""
 
     def poke(self) -> None:
         """Something was asked or decided."""
@@ -119,6 +121,8 @@ class _Way:
         by_id = {each.id: each for each in pending}
         now = time.monotonic()
         self._seen = {id: self._seen.get(id, now) for id in by_id}
+        open_ones = by_id.keys() | {each.approval for each in told}
+        self._failed = Counter({key: count for key, count in self._failed.items() if key[1] in open_ones})
         pause = _LOOK_SECONDS
         for recipient in self._announcer.recipients():
             if (until := self._later.get(recipient, (0.0, 0.0))[0]) > now:
@@ -129,13 +133,15 @@ class _Way:
                 pause = min(
                     pause, await self._new(recipient, [each for each in pending if each.id not in known])
                 )
+            except NotNow as later:
+                self._put_off(recipient, later)
+            try:
                 await self._remind(
                     recipient, [by_id[id] for id, each in known.items() if id in by_id and not each.reminded]
                 )
-                self._later.pop(recipient, None)
             except NotNow as later:
                 self._put_off(recipient, later)
-        for each in told:
+        for each in sorted(told, key=lambda told: self._failed[told.recipient, told.approval]):
             if (
                 each.approval not in by_id
                 and self._later.get(each.recipient, (0.0, 0.0))[0] <= time.monotonic()
@@ -155,27 +161,33 @@ class _Way:
         gathered = time.monotonic() - min(self._seen[each.id] for each in items)
         if (left := self._settings().announce.batch_seconds - gathered) > 0:
             return left
-        batch = items[:MOST_AT_ONCE]
-        given = await self._told(recipient, batch, reminder=False)
-        references = {each.id: (given or {}).get(each.id, "")[:500] for each in batch}
-        await to_thread.run_sync(
-            lambda: rows.announced(self._store, way, recipient, references, time.time(), done=given is None)
-        )
-        return 0.0 if len(items) > len(batch) else _LOOK_SECONDS
+        for some in self._parts(recipient, items):
+            given = await self._told(recipient, some, reminder=False)
+            references = _references(some, given)
+            await to_thread.run_sync(
+                partial(
+                    rows.announced, self._store, way, recipient, references, time.time(), done=given is None
+                )
+            )
+        return 0.0 if len(items) > MOST_AT_ONCE else _LOOK_SECONDS
 
     async def _remind(self, recipient: str, waiting: Sequence[Approval]) -> None:
         """Tell once more of what he was told and is about to expire."""
         now, before = time.time(), self._settings().announce.remind_minutes * 60
         items = [each for each in waiting if before and now >= _remind_at(each, before)]
-        for start in range(0, len(items), MOST_AT_ONCE):
-            batch = items[start : start + MOST_AT_ONCE]
-            await self._told(recipient, batch, reminder=True)
-            ids = [each.id for each in batch]
-            await to_thread.run_sync(rows.reminded, self._store, self._announcer.way, recipient, ids)
+        for some in self._parts(recipient, items):
+            references = _references(some, await self._told(recipient, some, reminder=True))
+            await to_thread.run_sync(rows.reminded, self._store, self._announcer.way, recipient, references)
+
+    def _parts(self, recipient: str, items: Sequence[Approval]) -> list[Sequence[Approval]]:
+        """What is told now, as one announcement each."""
+        ordered = sorted(items, key=lambda each: self._failed[recipient, each.id])[:MOST_AT_ONCE]
+        size = self._announcer.at_once
+        return [ordered[start : start + size] for start in range(0, len(ordered), size)]
 
     async def _told(
         self, recipient: str, items: Sequence[Approval], *, reminder: bool
-    ) -> "dict[str, str] | None":
+    ) -> "Mapping[str, str] | None":
         """What the announcer gives back; None when it is in vain.
 
         Raises:
@@ -187,12 +199,15 @@ class _Way:
                 SECONDS,
                 f"announcing by {self._announcer.way}",
             )
+        except NotNow:
+            self._failed.update((recipient, each.id) for each in items)
+            raise
         except Never as never:
-            _log.warning(
-                "%d requests are not announced by %s: %s", len(items), self._announcer.way, never.why
-            )
+            ids = ", ".join(each.id for each in items)
+            _log.warning("%s: not announced by %s: %s", ids, self._announcer.way, never.why)
             return None
-        return dict(given)
+        self._later.pop(recipient, None)
+        return given
 
     async def _over(self, told: rows.Told) -> None:
         way = self._announcer.way
@@ -200,22 +215,28 @@ class _Way:
         if approval is not None:
             try:
                 await attempt(
-                    lambda: self._announcer.decided(told.recipient, approval, told.reference),
+                    lambda: self._announcer.decided(told.recipient, approval, told.references),
                     SECONDS,
                     f"telling by {way} how it ended",
                 )
             except NotNow as later:
+                self._failed[told.recipient, told.approval] += 1
                 self._put_off(told.recipient, later)
                 return
             except Never as never:
                 _log.warning("how %s ended is not told by %s: %s", told.approval, way, never.why)
+            else:
+                self._later.pop(told.recipient, None)
         await to_thread.run_sync(rows.closed, self._store, way, told.recipient, told.approval)
 
     def _put_off(self, recipient: str, later: NotNow) -> None:
+        """As long as was asked for; else longer each time, for as long as nothing gets through."""
         before = self._later.get(recipient, (0.0, 0.0))[1]
-        pause = min(max(2 * before, _FIRST_PAUSE), _LONGEST_PAUSE)
-        _log.warning("announcing by %s has to wait: %s", self._announcer.way, later.why)
-        self._later[recipient] = (time.monotonic() + max(pause, min(later.seconds, 3_600.0)), pause)
+        grown = min(max(2 * before, _FIRST_PAUSE), _LONGEST_PAUSE)
+        pause = max(_FIRST_PAUSE, min(later.seconds, 3_600.0)) if later.seconds else grown
+        if recipient not in self._later:
+            _log.warning("announcing by %s has to wait: %s", self._announcer.way, later.why)
+        self._later[recipient] = (time.monotonic() + pause, before if later.seconds else grown)
 
     def _pending(self) -> list[Approval]:
         with self._database.reading() as connection:
@@ -224,6 +245,10 @@ class _Way:
     def _find(self, approval: str) -> Approval | None:
         with self._database.reading() as connection:
             return approval_in(connection, approval)
+
+
+def _references(items: Sequence[Approval], given: Mapping[str, str] | None) -> dict[str, str]:
+    return {each.id: (given or {}).get(each.id, "")[:500] for each in items}
 
 
 def _remind_at(approval: Approval, before: float) -> float:

@@ -17,8 +17,8 @@ class Told(Struct, frozen=True, kw_only=True):
 
     approval: str
     recipient: str
-    reference: str
-    """What it takes to find the announcement again."""
+    references: tuple[str, ...]
+    """What it takes to find the announcement again, and the reminder, where there is one."""
     reminded: bool
 
 
@@ -26,10 +26,13 @@ def open_announcements(store: Store, way: str) -> list[Told]:
     """What was told by this way and is not known to be over."""
     with store.reading() as connection:
         rows = connection.execute(
-            "SELECT approval, recipient, reference, reminded FROM announced WHERE way = ? AND done = 0",
+            "SELECT approval, recipient, reference, reminder, reminded FROM announced WHERE way = ? AND done = 0",
             (way,),
         ).fetchall()
-    return [Told(approval=a, recipient=r, reference=f, reminded=bool(m)) for a, r, f, m in rows]
+    return [
+        Told(approval=a, recipient=r, references=tuple(filter(None, found)), reminded=bool(m))
+        for a, r, *found, m in rows
+    ]
 
 
 def over_for(store: Store, way: str, recipient: str, approvals: Iterable[str]) -> frozenset[str]:
@@ -56,12 +59,12 @@ def announced(
         )
 
 
-def reminded(store: Store, way: str, recipient: str, approvals: Iterable[str]) -> None:
+def reminded(store: Store, way: str, recipient: str, references: Mapping[str, str]) -> None:
     """He was reminded of these."""
     with store.writing() as connection:
         connection.executemany(
-            "UPDATE announced SET reminded = 1 WHERE approval = ? AND way = ? AND recipient = ?",
-            [(each, way, recipient) for each in approvals],
+            "UPDATE announced SET reminded = 1, reminder = ? WHERE approval = ? AND way = ? AND recipient = ?",
+            [(reference, each, way, recipient) for each, reference in references.items()],
         )
 
 

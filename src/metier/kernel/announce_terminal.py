@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import final
 
 from metier.config.settings import Settings
+from metier.kernel.announce_ways import MOST_AT_ONCE
 from metier.kernel.announce_words import decided_line, waiting_line
 from metier.model.approval import Approval
 
@@ -13,6 +14,7 @@ class TerminalAnnouncer:
     """Says a line to whoever sits there."""
 
     way = "terminal"
+    at_once = MOST_AT_ONCE
 
     def __init__(self, settings: Callable[[], Settings], say: Callable[[str], None]) -> None:
         """`say` prints one line, at once."""
@@ -31,7 +33,7 @@ class TerminalAnnouncer:
         self._say(waiting_line(items, reminder=reminder))
         return {}
 
-    async def decided(self, recipient: str, approval: Approval, reference: str) -> None:
+    async def decided(self, recipient: str, approval: Approval, references: Sequence[str]) -> None:
         """One line."""
-        del recipient, reference
+        del recipient, references
         self._say(decided_line(approval))

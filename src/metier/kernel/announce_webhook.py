@@ -16,6 +16,7 @@ from anyio import to_thread
 from metier.config.settings import Settings
 from metier.errors import ConfigError
 from metier.host.gateway_client import MakeOwnEgress
+from metier.kernel.announce_ways import MOST_AT_ONCE
 from metier.kernel.announce_words import plain
 from metier.kernel.delivery_ports import NotNow
 from metier.model.approval import Approval
@@ -38,6 +39,7 @@ class WebhookAnnouncer:
     """Posts to the address in `[announce] webhook`."""
 
     way = "webhook"
+    at_once = MOST_AT_ONCE
 
     def __init__(
         self,
@@ -65,9 +67,9 @@ class WebhookAnnouncer:
         await self._post({"event": event, "items": [plain(each) for each in items]})
         return {}
 
-    async def decided(self, recipient: str, approval: Approval, reference: str) -> None:
+    async def decided(self, recipient: str, approval: Approval, references: Sequence[str]) -> None:
         """Post how it ended."""
-        del recipient, reference
+        del recipient, references
         await self._post({"event": "approvals.decided", "items": [plain(approval)]})
 
     async def _post(self, said: dict[str, Json]) -> None:

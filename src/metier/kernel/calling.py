@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from metier.model.call import Principal, Surroundings
+from metier.model.call import Cause, Principal, Surroundings
 from metier.model.digest import Json
 from metier.model.outcome import Outcome
 
@@ -21,11 +21,13 @@ class Calls(Protocol):
         parent: str | None = None,
         surroundings: Surroundings = NO_SURROUNDINGS,
         unattended: bool = True,
+        cause: Cause | None = None,
     ) -> Outcome:
         """How the call ended.
 
         Args:
             parent: the call it is part of, where that is known.
             unattended: nobody is there to be asked.
+            cause: what set it off; None for the one of `parent`.
         """
         ...

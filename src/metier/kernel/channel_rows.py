@@ -4,7 +4,6 @@ A row that cannot be read is a channel that cannot be used, and says why; the ot
 """
 
 import sqlite3
-from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -39,16 +38,11 @@ def channels_in(connection: sqlite3.Connection) -> list[Channel]:
     return [each for _, each in sorted({**{name: Channel(name=name) for name in OURS}, **found}.items())]
 
 
-def put_channel(
-    connection: sqlite3.Connection,
-    channel: Channel,
-    now: float,
-    is_gone: Callable[[str], bool] = lambda _skill: False,
-) -> None:
+def put_channel(connection: sqlite3.Connection, channel: Channel, now: float) -> None:
     """Give the channel to its skill. What was configured stays where it had it already.
 
-    Args:
-        is_gone: whether there is no skill of this name any more. Its channels are free; those of one that only does not live are not.
+    A name is free once a person says so, and never because its skill is not found: it may be unreadable for a while, or its host was
+    started elsewhere, and whoever took the name then would get what is meant for it.
 
     Raises:
         OperationError: where another skill has it, or one that looks like it, or there are too many.
@@ -56,15 +50,11 @@ def put_channel(
     rows = connection.execute("SELECT name, look, skill FROM channel").fetchall()
     look = skeleton(channel.name)
     same = next((row for row in rows if row[1] == look or row[0] == channel.name), None)
-    if same is not None and same[2] != channel.skill and not is_broken(*same) and is_gone(same[2]):
-        connection.execute("DELETE FROM channel WHERE name = ?", (same[0],))
-        rows.remove(same)
-        same = None
     if same is not None and (same[0] != channel.name or same[2] != channel.skill):
         raise OperationError(
             CONFLICT,
-            f"there is a channel {same[0]!r} already, of the skill {same[2]!r}, also while that one is not started; give yours "
-            "another name, or have a person remove it: `metier channels remove`",
+            f"there is a channel {same[0]!r} already, of the skill {same[2]!r}, also while that one is not started or not found; give "
+            "yours another name, or have a person remove it: `metier channels remove`",
         )
     if same is not None:
         connection.execute(

@@ -285,8 +285,7 @@ class Channels:
 
     def _put(self, channel: Channel) -> None:
         with self._store.writing() as connection:
-            known = self._catalog().by_name
-            rows.put_channel(connection, channel, time.time(), lambda skill: skill not in known)
+            rows.put_channel(connection, channel, time.time())
 
     def _write_config(self, name: str, config: dict[str, Json]) -> None:
         with self._store.writing() as connection:

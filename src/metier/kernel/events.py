@@ -12,9 +12,11 @@ from typing import Final, TypeAlias, final
 
 from msgspec import Struct
 
+from metier.model.call import Cause
 from metier.model.digest import Json
 
 OURS: Final = "metier"
+NO_CAUSE: Final = Cause()
 _log: Final = logging.getLogger("metier.events")
 
 
@@ -31,6 +33,8 @@ class Happened(Struct, frozen=True, kw_only=True):
     """Seconds since 1970."""
     depth: int = 0
     """How many firings lie behind it: what an event sets off may set off others, but not for ever."""
+    cause: Cause = NO_CAUSE
+    """What the first of them was."""
 
 
 Listener: TypeAlias = Callable[[Happened], None]
@@ -44,9 +48,18 @@ class Events:
     def __init__(self) -> None:
         self._listeners: list[Listener] = []
 
-    def emit(self, name: str, payload: Json = None, *, source: str = OURS, depth: int = 0) -> None:
+    def emit(
+        self, name: str, payload: Json = None, *, source: str = OURS, depth: int = 0, cause: Cause = NO_CAUSE
+    ) -> None:
         """Tell everybody."""
-        happened = Happened(name=name, source=source, payload=payload, at=time.time(), depth=depth)
+        happened = Happened(
+            name=name,
+            source=source,
+            payload=payload,
+            at=time.time(),
+            depth=max(depth, cause.firings),
+            cause=cause,
+        )
         for listener in tuple(self._listeners):
             try:
                 listener(happened)

@@ -7,6 +7,7 @@ the record. What is not even tried (too often, too deep, the skill it came with 
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final, final
 
 import anyio
@@ -19,14 +20,14 @@ from metier.gate.principals import TRIGGERED
 from metier.kernel import trigger_store
 from metier.kernel.calling import Calls
 from metier.kernel.events import Events
-from metier.kernel.firing_rate import AFTERGLOW, DEEPEST, MOST_ROUNDS, RIGHT_AFTER, Chains, Rates
+from metier.kernel.firing_rate import DEEPEST, MOST_ROUNDS, Guesses, Rates
 from metier.kernel.firing_store import begun, earlier, ended
 from metier.kernel.store import Store
 from metier.kernel.trigger import AnyTrigger, MessageTrigger
 from metier.kernel.trigger_match import Occasion
 from metier.kernel.trigger_store import KeptTrigger
-from metier.kernel.trigger_template import filled, plain
-from metier.model.call import Principal, Surroundings
+from metier.kernel.trigger_template import TooMuch, filled, plain
+from metier.model.call import Cause, Principal, Surroundings
 from metier.model.digest import Json
 from metier.model.outcome import Completed, Failed, Outcome, Pending, Refused
 from metier.model.text import one_line
@@ -72,9 +73,7 @@ class Firing:
         self._rates = Rates()
         self._noted: dict[str, tuple[str, float]] = {}
         self._latest = 0.0
-        self.chains = Chains(AFTERGLOW)
-        """Whose calls and messages were set off by firings."""
-        self.guesses = Chains(RIGHT_AFTER)
+        self.guesses = Guesses()
         """Which skills work for firings."""
 
     async def fire(self, kept: KeptTrigger, occasion: Occasion, *, parent: str | None = None) -> Ended:
@@ -99,17 +98,18 @@ class Firing:
         if why:
             await self._note(kept, f"not fired: {why}")
             return Ended(fired=False, said=why)
-        number = await to_thread.run_sync(begun, self._store, kept.id, due, tries + 1)
+        instead_of = occasion.message if trigger.timing == "instead" else 0
+        number = await to_thread.run_sync(
+            partial(begun, self._store, kept.id, due, tries + 1, instead_of=instead_of)
+        )
         if not number:
             return Ended(fired=False, said="it was just disabled or removed, or somebody else fires it")
-        depth = occasion.depth + 1
-        who, skills = (f"{TRIGGERED[0]}{kept.id}",), self._working(trigger.called)
-        self.chains.begin(who, depth)
+        cause = occasion.chain
+        skills = self._working(trigger.called)
         self.guesses.begin(skills, occasion.rounds + 1)
         try:
-            result = await self._do(kept, trigger, occasion, parent, depth)
+            result = await self._do(kept, trigger, occasion, parent, cause)
         finally:
-            self.chains.end(who, depth)
             self.guesses.end(skills, occasion.rounds + 1)
         await to_thread.run_sync(ended, self._store, "trigger", kept.id, number, result.said, result.call_id)
         self._events.emit(
@@ -121,7 +121,7 @@ class Firing:
                 "call_id": result.call_id,
                 "context": result.context,
             },
-            depth=depth,
+            cause=cause,
         )
         return result
 
@@ -132,7 +132,7 @@ class Firing:
 
     def _against(self, kept: KeptTrigger, trigger: AnyTrigger, occasion: Occasion, tries: int) -> str:
         """Why it is not even tried."""
-        if occasion.depth >= DEEPEST:
+        if occasion.cause.firings >= DEEPEST:
             return f"{DEEPEST} firings lie behind this already, one having set off the other"
         if occasion.rounds >= MOST_ROUNDS:
             return f"it went round {MOST_ROUNDS} times: what it calls tells what sets it off"
@@ -154,7 +154,7 @@ class Firing:
         )
 
     async def _do(
-        self, kept: KeptTrigger, trigger: AnyTrigger, occasion: Occasion, parent: str | None, depth: int
+        self, kept: KeptTrigger, trigger: AnyTrigger, occasion: Occasion, parent: str | None, cause: Cause
     ) -> Ended:
         principal = firing_principal(f"{TRIGGERED[0]}{kept.id}", kept.owner)
         surroundings = Surroundings(
@@ -166,9 +166,10 @@ class Firing:
         missing: set[str] = set()
         call_id, told, good = "", "", True
         if trigger.called:
-            arguments = filled(trigger.arguments, around, missing)
-            if trigger.called == SEND and isinstance(arguments, dict):
-                self._sends(arguments, depth)
+            try:
+                arguments = filled(trigger.arguments, around, missing)
+            except TooMuch as error:
+                return Ended(fired=True, said=f"refused (invalid_arguments): {error}")
             outcome = await bounded_call(
                 self._calls,
                 principal,
@@ -177,6 +178,7 @@ class Firing:
                 seconds=trigger.timeout_ms / 1_000,
                 parent=parent,
                 surroundings=surroundings,
+                cause=cause,
             )
             call_id, told = outcome.call_id, told_of(outcome)
             good = isinstance(outcome, Completed)
@@ -190,7 +192,6 @@ class Firing:
                 else f"{kept.id}:{call_id or time.time_ns()}"
             )
             sending: dict[str, Json] = {"channel": to[0], "chat_id": to[1], "text": text, "key": key}
-            self._sends(sending, depth)
             sent = await bounded_call(
                 self._calls,
                 principal,
@@ -199,18 +200,13 @@ class Firing:
                 seconds=trigger.timeout_ms / 1_000,
                 parent=parent,
                 surroundings=surroundings,
+                cause=cause,
             )
             said += ", sent" if isinstance(sent, Completed) else f"; the text was not sent: {told_of(sent)}"
         if missing:
             said += f"; nothing was there for {', '.join(sorted(missing))}"
         context = text if trigger.context_template else ""
         return Ended(fired=True, said=said, call_id=call_id, context=context)
-
-    def _sends(self, arguments: dict[str, Json], depth: int) -> None:
-        """What is told of a message soon after it was sent to a chat was set off by who sent it."""
-        who = (chat_of(arguments.get("channel"), arguments.get("chat_id")),)
-        self.chains.begin(who, depth)
-        self.chains.end(who, depth)
 
     def _working(self, tool: str) -> tuple[str, ...]:
         """The skill that works for a call of `tool`."""
@@ -229,11 +225,6 @@ class Firing:
         await to_thread.run_sync(trigger_store.said, self._store, kept.id, why)
 
 
-def chat_of(channel: Json, chat: Json) -> str:
-    """A chat, as one that works for a firing."""
-    return f"chat:{channel}/{chat}"
-
-
 def firing_principal(id: str, owner: str) -> Principal:
     """What fires by itself, for who set it up."""
     return Principal(id=id, kind="agent", on_behalf_of=owner, roles=_ROLES)
@@ -248,12 +239,19 @@ async def bounded_call(
     seconds: float,
     parent: str | None = None,
     surroundings: Surroundings,
+    cause: Cause | None = None,
 ) -> Outcome:
     """How the call ended; it is ended itself once its time is up."""
     try:
         with anyio.fail_after(seconds):
             return await calls.call(
-                principal, tool, arguments, parent=parent, surroundings=surroundings, unattended=True
+                principal,
+                tool,
+                arguments,
+                parent=parent,
+                surroundings=surroundings,
+                unattended=True,
+                cause=cause,
             )
     except TimeoutError:
         return Failed(

@@ -13,10 +13,8 @@ PER_SOURCE: Final = 120
 """Firings a minute that one chat, one skill or one caller may set off, over all triggers."""
 _MINUTE: Final = 60.0
 _MOST_SOURCES: Final = 4_096
-AFTERGLOW: Final = 10.0
-"""Seconds for which what comes from somebody counts as set off by the firing that had him work."""
 RIGHT_AFTER: Final = 0.2
-"""The same, where it is a guess."""
+"""Seconds for which what a skill tells by itself counts as set off by the firing that had it work."""
 
 
 @final
@@ -56,36 +54,36 @@ class Rates:
 
 
 @final
-class Chains:
-    """Which firings are under way, and who works for them: what comes from those is one deeper."""
+class Guesses:
+    """Which skills work for firings: what they tell meanwhile, or right after, may be set off by those. What is known need not be
+    guessed (`Call.cause`)."""
 
-    def __init__(self, afterglow: float) -> None:
-        self._afterglow = afterglow
+    def __init__(self) -> None:
         self._under_way: dict[str, list[int]] = {}
         self._ended: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
-    def begin(self, who: tuple[str, ...], depth: int) -> None:
-        """A firing `depth` deep begins, in which these principals and skills work."""
+    def begin(self, who: tuple[str, ...], rounds: int) -> None:
+        """A firing begins behind which so many lie, and these work for it."""
         for each in who:
-            self._under_way.setdefault(each, []).append(depth)
+            self._under_way.setdefault(each, []).append(rounds)
 
-    def end(self, who: tuple[str, ...], depth: int) -> None:
+    def end(self, who: tuple[str, ...], rounds: int) -> None:
         """It ends."""
         for each in who:
             running = self._under_way[each]
-            running.remove(depth)
+            running.remove(rounds)
             if not running:
                 del self._under_way[each]
-            self._ended[each] = (depth, time.monotonic())
+            self._ended[each] = (rounds, time.monotonic())
             self._ended.move_to_end(each)
             if len(self._ended) > _MOST_SOURCES:
                 self._ended.popitem(last=False)
 
     def behind(self, who: str) -> int:
-        """How many firings lie behind what `who` does now."""
-        deepest = max(self._under_way.get(who, ()), default=0)
-        depth, at = self._ended.get(who, (0, 0.0))
-        return max(deepest, depth if time.monotonic() - at < self._afterglow else 0)
+        """How many firings may lie behind what `who` does now."""
+        most = max(self._under_way.get(who, ()), default=0)
+        rounds, at = self._ended.get(who, (0, 0.0))
+        return max(most, rounds if time.monotonic() - at < RIGHT_AFTER else 0)
 
 
 def _of_the_minute(times: deque[float], now: float) -> deque[float]:

@@ -14,7 +14,12 @@ from metier.model.text import one_line
 
 Kind: TypeAlias = Literal["trigger", "schedule"]
 KEPT: Final = 1_000
-"""Of one trigger or schedule."""
+"""Of one trigger or schedule, however often others fire."""
+_SWEEP: Final = 100
+"""After so many firings of a trigger its oldest are let go of."""
+_SWEPT: Final = """DELETE FROM firing WHERE kind = 'trigger' AND what = ? AND ended_at IS NOT NULL AND id <= (
+  SELECT id FROM firing WHERE kind = 'trigger' AND what = ? ORDER BY id DESC LIMIT 1 OFFSET ?)"""
+_DECIDED: Final = "INSERT INTO replaced (message, trigger) VALUES (?, ?) ON CONFLICT DO NOTHING"
 _LONGEST: Final = 300
 
 
@@ -42,8 +47,13 @@ def earlier(store: Store, what: str, due: float) -> tuple[int, bool]:
     return (0, False) if row is None else (row[0], row[1] is not None)
 
 
-def begun(store: Store, what: str, due: float, attempt: int) -> int:
-    """A trigger begins to fire. The firing's number; 0 where somebody else began it, or it was just disabled or removed."""
+def begun(store: Store, what: str, due: float, attempt: int, *, instead_of: int = 0) -> int:
+    """A trigger begins to fire. The firing's number; 0 where somebody else began it, or it was just disabled or removed.
+
+    Args:
+        instead_of: the message in place of whose other triggers it fires. That is kept in the same step: whoever handles the message
+            again after a crash must not fire what was kept from firing.
+    """
     now = time.time()
     with store.writing() as connection:
         cursor = connection.execute(
@@ -54,12 +64,36 @@ def begun(store: Store, what: str, due: float, attempt: int) -> int:
         if cursor.rowcount == 0:
             return 0
         number = cursor.lastrowid or 0
-        connection.execute("UPDATE trigger SET last_fired = ?, fired = fired + 1 WHERE id = ?", (now, what))
-        connection.execute(
-            "DELETE FROM firing WHERE kind = 'trigger' AND what = ? AND ended_at IS NOT NULL AND id <= ?",
-            (what, number - KEPT),
-        )
+        if instead_of:
+            connection.execute(_DECIDED, (instead_of, what))
+        (fired,) = connection.execute(
+            "UPDATE trigger SET last_fired = ?, fired = fired + 1 WHERE id = ? RETURNING fired", (now, what)
+        ).fetchone()
+        if fired % _SWEEP == 0:
+            connection.execute(_SWEPT, (what, what, KEPT))
     return number
+
+
+def stands_in(store: Store, message: int) -> str | None:
+    """The trigger that fires in place of all others that a message sets off; empty where it was decided that none does, None where
+    nothing is decided yet."""
+    with store.reading() as connection:
+        row: tuple[str] | None = connection.execute(
+            "SELECT trigger FROM replaced WHERE message = ?", (message,)
+        ).fetchone()
+    return row[0] if row is not None else None
+
+
+def none_stands_in(store: Store, message: int) -> None:
+    """None fires in place of the others, and they are about to."""
+    with store.writing() as connection:
+        connection.execute(_DECIDED, (message, ""))
+
+
+def settled(store: Store, message: int) -> None:
+    """The message is done with."""
+    with store.writing() as connection:
+        connection.execute("DELETE FROM replaced WHERE message = ?", (message,))
 
 
 def ended(store: Store, kind: Kind, what: str, number: int, outcome: str, call_id: str) -> None:

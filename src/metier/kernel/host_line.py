@@ -64,6 +64,7 @@ class HostLine:
             arguments=asked.arguments,
             surroundings=asked.surroundings,
             depth=asked.depth,
+            cause=asked.cause,
         )
         deadline = time.monotonic() + seconds
         async with self._asked(wanted) as talk:

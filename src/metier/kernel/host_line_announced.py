@@ -83,6 +83,7 @@ def asked_by_record(found: OpenIntent, wanted: Do) -> Asked | Wrong:
         operation=operation,
         arguments=wanted.arguments,
         depth=max(wanted.depth, 0),
+        cause=wanted.cause,
         surroundings=Surroundings(
             call_id=around.call_id,
             caller_id=around.caller_id,

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from metier.kernel.events import Happened
-from metier.model.call import Surroundings
+from metier.model.call import Cause, Surroundings
 from metier.model.digest import Json
 from metier.model.strictjson import MAX_BYTES
 
@@ -34,6 +34,7 @@ class Do(Struct, frozen=True, kw_only=True, tag="do"):
     arguments: dict[str, Json]
     surroundings: Surroundings = Surroundings()
     depth: int = 0
+    cause: Cause = Cause()
 
 
 @final

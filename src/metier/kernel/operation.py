@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias, final
 
 from msgspec import Struct
 
-from metier.model.call import Principal, Surroundings
+from metier.model.call import Cause, Principal, Surroundings
 from metier.model.digest import Json
 from metier.model.entry import Operation
 from metier.model.permission import PermissionSet
@@ -34,6 +34,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     surroundings: Surroundings = Surroundings()
     depth: int = 0
     """How many running calls its call was made inside of."""
+    cause: Cause = Cause()
+    """What set its call off, where nobody asked for it."""
 
 
 @final

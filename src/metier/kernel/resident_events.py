@@ -23,6 +23,8 @@ _ABOUT_SKILLS: Final = frozenset(
 )
 _SETTINGS: Final = "settings.skill.updated"
 _PLAIN: Final = frozenset({"heartbeat_check"})
+HARMLESS: Final = _ABOUT_SKILLS | _PLAIN
+"""Those of our own events that carry nothing private."""
 _log: Final = logging.getLogger("metier.residents")
 
 

@@ -209,6 +209,13 @@ class Keeper:
             return f"its settings cannot be used: {error.message}", None
         await self._starting.acquire()
         self._holds = True
+        try:
+            return await self._begun(skill)
+        finally:
+            self._let_go()
+
+    async def _begun(self, skill: Skill) -> tuple[Outcome | str, Resident]:
+        """The life itself, until it is over. What it leaves behind is put away, however it ended."""
         had = await self._channels()
         resident = self._resident = self._made(skill, self._by)
         outcome: Outcome | str = "it was ended before it began"

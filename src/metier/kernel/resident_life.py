@@ -2,19 +2,22 @@
 
 import re
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final, final
 
 import anyio
 from anyio import to_thread
+from msgspec.structs import replace
 
-from metier.kernel.events import Events, Happened
+from metier.kernel.events import NO_CAUSE, Events, Happened
 from metier.kernel.modules import Modules
 from metier.kernel.operation import Asked, OperationError
 from metier.kernel.resident_events import Hearing
 from metier.kernel.resident_words import Words
 from metier.kernel.skill_record import keep_module, state_get, state_set
 from metier.kernel.store import Store
+from metier.model.call import Cause
 from metier.model.digest import Json
 from metier.model.ports import Answered, NotAnswered, Operate
 from metier.model.skill import Limits, Skill
@@ -29,6 +32,7 @@ _MOST_EVENTS: Final = 50.0
 _BURST: Final = 100.0
 _CODE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _LONGEST_MESSAGE: Final = 500
+_MOST_CAUSES: Final = 1_024
 
 
 @final
@@ -68,6 +72,8 @@ class Resident:
         self._operate: Operate | None = None
         self._open: dict[str, int] = {}
         """How deep each operation is that it does now, by call, and each event that it is told of."""
+        self._causes: OrderedDict[str, Cause] = OrderedDict()
+        """By the last of those that were set off by something: what they are the cause of may come long after they ended."""
         self._hearing = Hearing(skill.name)
         self._told = 0
         self._tokens = _BURST
@@ -99,6 +105,11 @@ class Resident:
         deepest = max(self._open.values(), default=0)
         return self._open.get(inside, deepest) + 1
 
+    def cause_in(self, inside: str) -> Cause:
+        """What set off what it does now, as far as it says which operation or event that is part of, also where that ended. Of what
+        it says nothing about, only that it worked for a firing a moment ago is known (`Firing.guesses`)."""
+        return self._causes.get(inside, NO_CAUSE)
+
     async def register(
         self, name: str, operations: Sequence[str], *, hears: bool = False
     ) -> NotAnswered | None:
@@ -127,8 +138,16 @@ class Resident:
         if self._tokens < 1:
             return NotAnswered(name="Busy", message=f"More than {_MOST_EVENTS:g} events a second; slow down")
         self._tokens -= 1
-        self._events.emit(name, payload, source=self.skill.name, depth=self.depth_in(inside))
+        cause = self.cause_in(inside)
+        depth = self.depth_in(inside)
+        self._events.emit(name, payload, source=self.skill.name, depth=depth, cause=cause)
         return None
+
+    def _caused(self, inside: str, cause: Cause) -> None:
+        if cause.firings:
+            self._causes[inside] = cause
+            if len(self._causes) > _MOST_CAUSES:
+                self._causes.popitem(last=False)
 
     async def state_get(self, key: str) -> Answered | NotAnswered:
         """What it kept."""
@@ -176,6 +195,7 @@ class Resident:
         self._told += 1
         inside = f"event_{self._told}"
         self._open[inside] = happened.depth
+        self._caused(inside, replace(happened.cause, firings=happened.depth + 1))
         try:
             meta: dict[str, Json] = {"source": happened.source, "at": happened.at}
             told: dict[str, Json] = {
@@ -190,6 +210,8 @@ class Resident:
         match answer:
             case Answered():
                 return
+            case NotAnswered(name="Hung"):
+                self._hangs()
             case NotAnswered(name="TimedOut"):  # another try would be as late, and take another of its turns
                 self._hearing.end(f"it did not take {happened.name} within {OPERATION_SECONDS:g} s")
             case NotAnswered():
@@ -204,6 +226,7 @@ class Resident:
                 NOT_READY, f"{name}: the skill {self.skill.name} is not ready; `skills.info` says why"
             )
         self._open[asked.call_id] = asked.depth
+        self._caused(asked.call_id, asked.cause)
         try:
             # Who asks is what the gate knows, whatever else was sent along.
             meta: dict[str, Json] = {"actor": asked.principal.id, "call_id": asked.call_id}
@@ -223,9 +246,14 @@ class Resident:
                 return value
             case NotAnswered(name="TimedOut"):
                 why = f"{name} did not answer within {OPERATION_SECONDS:g} s"
-                self.late = True
-                self.stop(f"{why}, so the skill was started anew")
+                self._is_late(why)
                 raise OperationError("TimedOut", f"{why}; the skill {self.skill.name} is started anew")
+            case NotAnswered(name="Hung"):
+                why = self._hangs()
+                raise OperationError(
+                    NOT_READY,
+                    f"{name} was not asked: {why}; the skill {self.skill.name} is started anew, ask again",
+                )
             case NotAnswered(name="Gone"):
                 raise OperationError(
                     MODULE_DISABLED, f"{name}: the skill {self.skill.name} ended before it answered"
@@ -233,6 +261,16 @@ class Resident:
             case NotAnswered(name=code, message=message):
                 kept = code if _CODE.fullmatch(code) else "Error"
                 raise OperationError(kept, await self._words.shown(self.skill, message, _LONGEST_MESSAGE))
+
+    def _hangs(self) -> str:
+        """It never answered something that nobody waits for any more, and that holds one of its turns. Why, in words."""
+        why = f"an operation that was given up did not answer within {OPERATION_SECONDS:g} s"
+        self._is_late(why)
+        return why
+
+    def _is_late(self, why: str) -> None:
+        self.late = True
+        self.stop(f"{why}, so the skill was started anew")
 
     def stop(self, why: str) -> None:
         """End it from here."""

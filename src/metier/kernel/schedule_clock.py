@@ -31,8 +31,11 @@ def dues(schedule: AnySchedule, after: float, created_at: float) -> Iterator[flo
             step = schedule.interval_ms
             said = moment(schedule.start_at) if schedule.start_at is not None else None
             start = round((said if said is not None else created_at) * 1_000)
-            first = (round(after * 1_000) - start) // step + 1
-            count = max(first, 0 if said is not None else 1)
+            count = (round(after * 1_000) - start) // step + 1
+            if (
+                said is not None
+            ):  # before it was set up is only where the clock was set back, and then it goes on
+                count = max(count, 0)
             while True:
                 yield (start + count * step) / 1_000
                 count += 1
@@ -71,7 +74,7 @@ def overdue(
     return to_do, missed, count
 
 
-def why_not(conditions: Conditions, now: float, environment: str, sessions: int) -> str:
+def why_not(conditions: Conditions, now: float, environment: str) -> str:
     """Which of its conditions does not hold; empty when all do."""
     hours = conditions.active_hours
     if hours is not None:
@@ -91,8 +94,8 @@ def why_not(conditions: Conditions, now: float, environment: str, sessions: int)
     if conditions.environment is not None and environment not in conditions.environment:
         said = f"is {environment!r}" if environment else "is not set"
         return f"METIER_ENVIRONMENT {said}, and it is for {', '.join(conditions.environment)}"
-    if conditions.session_active is not None and conditions.session_active != (sessions > 0):
-        return "no session is open" if conditions.session_active else "a session is open"
+    if conditions.session_active:  # one that was set up by an earlier version
+        return "no session is open, as far as Metier knows"
     return ""
 
 

@@ -19,10 +19,10 @@ from metier.kernel.schedule_clock import why_not
 from metier.kernel.schedule_notice import Teller
 from metier.kernel.schedule_store import KeptSchedule, tried_again
 from metier.kernel.store import Store
-from metier.kernel.trigger_template import filled
-from metier.model.call import Principal, Surroundings
+from metier.kernel.trigger_template import TooMuch, filled
+from metier.model.call import Cause, Principal, Surroundings
 from metier.model.digest import Json
-from metier.model.outcome import Completed, Failed, Outcome
+from metier.model.outcome import Completed, Failed, Outcome, Refused
 from metier.model.text import one_line
 
 
@@ -44,8 +44,6 @@ class ScheduleFiring:
         self._calls = calls
         self._catalog = catalog
         self._teller = teller
-        self.sessions: set[str] = set()
-        """Those that are open, as far as this process heard."""
 
     async def fire(self, kept: KeptSchedule, schedule: AnySchedule, due: float, number: int) -> None:
         """Do what is due, under the firing that was claimed.
@@ -55,7 +53,7 @@ class ScheduleFiring:
         """
         told = schedule.notifications
         if why := self._against(kept) or why_not(
-            schedule.conditions, due, os.environ.get("METIER_ENVIRONMENT", ""), len(self.sessions)
+            schedule.conditions, due, os.environ.get("METIER_ENVIRONMENT", "")
         ):
             await self._end(kept, due, number, f"skipped: {why}", "", told.on_skip)
             return
@@ -84,7 +82,10 @@ class ScheduleFiring:
         around: dict[str, Json] = {
             "schedule": {"id": kept.id, "name": schedule.name, "due": _iso(due), "last": kept.last_outcome}
         }
-        arguments = filled(schedule.arguments, around, set())
+        try:
+            arguments = filled(schedule.arguments, around, set())
+        except TooMuch as error:
+            return Refused(call_id="", code="invalid_arguments", reasons=(str(error),))
         return await bounded_call(
             self._calls,
             _principal(kept),
@@ -93,6 +94,7 @@ class ScheduleFiring:
             seconds=schedule.timeout_ms / 1_000,
             parent=parent,
             surroundings=Surroundings(),
+            cause=_cause(kept),
         )
 
     def _against(self, kept: KeptSchedule) -> str:
@@ -117,14 +119,18 @@ class ScheduleFiring:
         about: dict[str, Json] = {
             "schedule": kept.id, "name": kept.name, "due": _iso(due), "outcome": said, "call_id": call_id,
         }  # fmt: skip
-        self._events.emit("schedules.fired", about, depth=1)
-        if problems := await self._teller.tell(notices, _principal(kept), about):
+        self._events.emit("schedules.fired", about, cause=_cause(kept))
+        if problems := await self._teller.tell(notices, _principal(kept), about, _cause(kept)):
             told = f"{said}; {'; '.join(problems)}"
             await to_thread.run_sync(ended, self._store, "schedule", kept.id, number, told, call_id)
 
 
 def _principal(kept: KeptSchedule) -> Principal:
     return firing_principal(f"{TRIGGERED[1]}{kept.id}", kept.owner)
+
+
+def _cause(kept: KeptSchedule) -> Cause:
+    return Cause(firings=1, root=f"the schedule {kept.id}")
 
 
 def _iso(seconds: float) -> str:

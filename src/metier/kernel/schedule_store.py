@@ -1,18 +1,17 @@
 """Schedules as kernel.db keeps them. Every function blocks. A row that cannot be understood any more is listed as broken."""
 
 import time
+from collections.abc import Mapping
 from typing import Final, TypeAlias, final
 
-import msgspec
 from msgspec import Struct
 
+from metier.kernel.definition_kept import remove, understood
 from metier.kernel.firing_store import KEPT
 from metier.kernel.operation import OperationError
 from metier.kernel.schedule import AnySchedule, read, written
 from metier.kernel.schedule_clock import next_due
 from metier.kernel.store import Store
-from metier.kernel.store_faults import is_broken
-from metier.model.digest import Json
 from metier.model.text import one_line
 from metier.record.backup_beside import RESTORED
 
@@ -22,6 +21,9 @@ MOST_ENABLED: Final = 20
 MOST_SCHEDULES: Final = 200
 NO_HOST: Final = "no host was running"
 BROUGHT_BACK: Final = "the state was restored from a backup, so it may have been done already"
+_LOOKED_AT: Final = 100
+_TICK: Final = 0.001
+"""Moments are known to the millisecond."""
 _COLUMNS: Final = (
     "id, owner, skill, enabled, definition, created_at, next_due, last_due, last_outcome, missed"
 )
@@ -58,34 +60,35 @@ class KeptSchedule(Struct, frozen=True, kw_only=True):
         return self.schedule.name if self.schedule is not None else ""
 
 
-def stored(store: Store, *, id: str, owner: str, skill: str, schedule: AnySchedule) -> float | None:
-    """Put it there. When it is due.
+def stored(store: Store, new: Mapping[str, AnySchedule], *, owner: str, skill: str) -> dict[str, float]:
+    """Put them there by their ids, all or none. When each is due.
 
     Raises:
-        OperationError: where there are too many, one of this name is there, or it would never be due.
+        OperationError: where there are too many, one of such a name is there, or one would never be due.
     """
     now = time.time()
-    due = next_due(schedule, now, now)
-    if due is None:
-        raise OperationError(FULL, f"{one_line(schedule.name, 60)!r} lies in the past and would never be due")
+    dues: dict[str, float] = {}
     with store.writing() as connection:
         rows = _rows(connection.execute(f"SELECT {_COLUMNS} FROM schedule").fetchall())  # noqa: S608
-        if len(rows) >= MOST_SCHEDULES:
+        if len(rows) + len(new) > MOST_SCHEDULES:
             raise OperationError(
-                FULL, f"there are {len(rows)} schedules, which is the most; remove one first"
+                FULL, f"there are {len(rows)} schedules, and {MOST_SCHEDULES} are the most; remove some first"
             )
-        if any(each.name == schedule.name for each in rows):
-            shown = one_line(schedule.name, 60)
-            raise OperationError(
-                FULL, f"there is a schedule {shown!r} already; remove it, or take another name"
+        _require_room(rows, sum(each.enabled for each in new.values()))
+        taken = {each.name for each in rows}
+        for id, schedule in new.items():
+            dues[id] = _due(schedule, now, now)
+            if schedule.name in taken:
+                shown = one_line(schedule.name, 60)
+                raise OperationError(
+                    FULL, f"there is a schedule {shown!r} already; remove it, or take another name"
+                )
+            taken.add(schedule.name)
+            connection.execute(
+                "INSERT INTO schedule VALUES (?, ?, ?, ?, ?, ?, ?, NULL, '', 0)",
+                (id, owner, skill, int(schedule.enabled), written(schedule), now, dues[id]),
             )
-        if schedule.enabled:
-            _require_room(rows)
-        connection.execute(
-            "INSERT INTO schedule VALUES (?, ?, ?, ?, ?, ?, ?, NULL, '', 0)",
-            (id, owner, skill, int(schedule.enabled), written(schedule), now, due),
-        )
-    return due
+    return dues
 
 
 def all_schedules(store: Store) -> list[KeptSchedule]:
@@ -110,18 +113,16 @@ def one_schedule(store: Store, id: str) -> KeptSchedule:
     )
 
 
-def enable(store: Store, kept: KeptSchedule, schedule: AnySchedule) -> float | None:
+def enable(store: Store, kept: KeptSchedule, schedule: AnySchedule) -> float:
     """Let it be due again, from now on: what lay between is neither done nor missed.
 
     Raises:
         OperationError: where too many are enabled, or it would never be due.
     """
-    due = next_due(schedule, time.time(), kept.created_at)
-    if due is None:
-        raise OperationError(FULL, f"{one_line(schedule.name, 60)!r} lies in the past and would never be due")
+    due = _due(schedule, time.time(), kept.created_at)
     with store.writing() as connection:
         rows = _rows(connection.execute(f"SELECT {_COLUMNS} FROM schedule").fetchall())  # noqa: S608
-        _require_room([each for each in rows if each.id != kept.id])
+        _require_room([each for each in rows if each.id != kept.id], 1)
         connection.execute("UPDATE schedule SET enabled = 1, next_due = ? WHERE id = ?", (due, kept.id))
     return due
 
@@ -135,10 +136,7 @@ def disable(store: Store, id: str) -> None:
 def removed(store: Store, id: str) -> None:
     """It and what is known of its firings."""
     with store.writing() as connection:
-        rows = connection.execute("SELECT rowid, id FROM schedule").fetchall()
-        meant = [(row,) for row, shown in rows if shown == id]  # a damaged id is known by what is shown of it
-        connection.executemany("DELETE FROM schedule WHERE rowid = ?", meant)
-        connection.execute("DELETE FROM firing WHERE kind = 'schedule' AND what = ?", (id,))
+        remove(connection, "schedule", id)
 
 
 def claim(
@@ -154,10 +152,14 @@ def claim(
     where there is nothing to do, somebody else took it, or it was done before (the clock was set back)."""
     now = time.time()
     with store.writing() as connection:
+        done = connection.execute(
+            "SELECT 1 FROM firing WHERE kind = 'schedule' AND what = ? AND due = ?", (kept.id, due)
+        ).fetchone()
+        taken = due if done is None else None
         cursor = connection.execute(
             "UPDATE schedule SET next_due = ?, missed = missed + ?, last_due = coalesce(?, last_due) "
             "WHERE id = ? AND enabled = 1 AND next_due IS ?",
-            (following, count, due, kept.id, kept.next_due),
+            (following, count, taken, kept.id, kept.next_due),
         )
         if cursor.rowcount == 0:
             return 0
@@ -167,18 +169,31 @@ def claim(
                 "UPDATE schedule SET last_outcome = ? WHERE id = ?",
                 (f"missed {count}: {why}", kept.id),
             )
-        if due is None:
-            return 0
-        done = connection.execute(
-            "SELECT 1 FROM firing WHERE kind = 'schedule' AND what = ? AND due = ?", (kept.id, due)
-        ).fetchone()
-        if done is not None:
-            return 0
-        number = connection.execute(_BEGUN, (kept.id, due, 1, now)).lastrowid or 0
+        begun = connection.execute(_BEGUN, (kept.id, taken, 1, now)).lastrowid if taken is not None else 0
+        # Numbers are counted over everything that fires, so it is the rows of this one that are counted.
         connection.execute(
-            "DELETE FROM firing WHERE kind = 'schedule' AND what = ? AND id <= ?", (kept.id, number - KEPT)
+            "DELETE FROM firing WHERE kind = 'schedule' AND what = ? AND ended_at IS NOT NULL AND id <= "
+            "(SELECT id FROM firing WHERE kind = 'schedule' AND what = ? ORDER BY id DESC LIMIT 1 OFFSET ?)",
+            (kept.id, kept.id, KEPT),
         )
-        return number
+        return begun or 0
+
+
+def accounted_until(store: Store, kept: KeptSchedule, schedule: AnySchedule, now: float) -> float:
+    """From when on something may be due that is neither done nor written down as missed. Where the clock was wrong for a while, what
+    is kept as the next moment may lie long before that."""
+    with store.reading() as connection:
+        rows: list[tuple[float]] = connection.execute(
+            "SELECT DISTINCT due FROM firing WHERE kind = 'schedule' AND what = ? AND due <= ? "
+            "ORDER BY due DESC LIMIT ?",
+            (kept.id, now, _LOOKED_AT),
+        ).fetchall()
+    # What a person had done in between is no moment at which it was due.
+    last = next((at for (at,) in rows if next_due(schedule, at - _TICK, kept.created_at) == at), None)
+    since = kept.next_due if kept.next_due is not None else now
+    if kept.created_at <= now:
+        since = max(since, kept.created_at)
+    return since if last is None else max(since, last + 2 * _TICK)
 
 
 def restored_at(store: Store) -> float:
@@ -228,10 +243,18 @@ def cut_off(store: Store) -> int:
         ).rowcount
 
 
-def _require_room(rows: list[KeptSchedule]) -> None:
-    if sum(each.enabled and each.next_due is not None for each in rows) >= MOST_ENABLED:
+def _due(schedule: AnySchedule, now: float, created_at: float) -> float:
+    due = next_due(schedule, now, created_at)
+    if due is None:
+        raise OperationError(FULL, f"{one_line(schedule.name, 60)!r} lies in the past and would never be due")
+    return due
+
+
+def _require_room(rows: list[KeptSchedule], more: int) -> None:
+    enabled = sum(each.enabled and each.next_due is not None for each in rows)
+    if more and enabled + more > MOST_ENABLED:
         raise OperationError(
-            FULL, f"{MOST_ENABLED} schedules are enabled, which is the most; disable one first"
+            FULL, f"{enabled} schedules are enabled, and {MOST_ENABLED} are the most; disable some first"
         )
 
 
@@ -241,17 +264,7 @@ def _rows(rows: list[_Row]) -> list[KeptSchedule]:
 
 def _kept(row: _Row) -> KeptSchedule:
     id, owner, skill, enabled, definition, created_at, due, last_due, last_outcome, missed = row
-    schedule: AnySchedule | None = None
-    problem = ""
-    try:
-        value: Json = msgspec.json.decode(definition)
-        schedule = read(value)
-    except (msgspec.DecodeError, RecursionError):
-        problem = "what is stored of it is no JSON; remove it and set it up again"
-    except OperationError as error:
-        problem = f"{error.message}; remove it and set it up again"
-    if is_broken(id, owner, skill):
-        schedule, problem = None, "what is stored of it is damaged; remove it and set it up again"
+    schedule, problem = understood(read, definition, id, owner, skill)
     return KeptSchedule(
         id=id,
         owner=owner,

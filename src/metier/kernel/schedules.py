@@ -1,46 +1,35 @@
-"""The module `schedules`, and the clock behind it: what people set up to be done at its time, on their behalf.
+"""The module `schedules`: what people set up to be done at its time, on their behalf."""
 
-One process runs the clock. It looks at the wall, not at how long it slept, so a machine that slept or whose clock was set notices;
-what is due is claimed in the file before it is done, so nothing is done twice; what nobody was there for is written down as missed.
-"""
-
-import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Final, final
 
-import anyio
 from anyio import to_thread
-from anyio.abc import TaskGroup
 
 from metier.catalog.catalog import Catalog
-from metier.errors import MetierError
 from metier.kernel import schedule_store
 from metier.kernel.calling import Calls
 from metier.kernel.delivery_watch import Watch
-from metier.kernel.events import OURS, Events, Happened
+from metier.kernel.events import Events
 from metier.kernel.firing import told_of
 from metier.kernel.firing_store import Fired, ended, firings
 from metier.kernel.operation import NOTHING, Asked, Module, OperationError, module, offered
 from metier.kernel.schedule import BAD, AnySchedule, read, written
-from metier.kernel.schedule_clock import next_due, overdue
 from metier.kernel.schedule_firing import ScheduleFiring
-from metier.kernel.schedule_notice import PostedWebhooks, Teller, Webhooks
-from metier.kernel.schedule_store import BROUGHT_BACK, NO_HOST, KeptSchedule
+from metier.kernel.schedule_notice import Notifying, PostedWebhooks, Teller, Webhooks
+from metier.kernel.schedule_rounds import Rounds
+from metier.kernel.schedule_store import KeptSchedule
 from metier.kernel.store import Store
 from metier.kernel.trigger_declared import declared_by
 from metier.model import strictjson
-from metier.model.digest import Json
+from metier.model.digest import Json, digest_bytes
 from metier.model.outcome import Completed
 from metier.model.text import one_line
 
 FORBIDDEN: Final = "E_AGENT_FORBIDDEN"
 _SHOWN: Final = 20
-_LONGEST_SLEEP: Final = 15.0
-"""Seconds after which the clock on the wall is looked at again, whatever is due when."""
-_log: Final = logging.getLogger("metier.schedules")
 
 
 def _object(**properties: Json) -> dict[str, Json]:
@@ -54,6 +43,8 @@ def _object(**properties: Json) -> dict[str, Json]:
 
 
 _NAME: Final[dict[str, Json]] = {"type": "string", "minLength": 1, "maxLength": 200}
+_ADOPT: Final[dict[str, Json]] = {**_object(skill=_NAME, digest=_NAME), "required": ["skill"]}
+"""The digest is that of what was shown, where something was."""
 
 
 @final
@@ -71,18 +62,18 @@ class Schedules:
         webhooks: Webhooks | None = None,
     ) -> None:
         self._store = store
-        self._events = events
         self._catalog = catalog
         self._owner = owner
         self._watch = Watch(store)
-        self._busy: set[str] = set()
+        self._notifying = Notifying(store, webhooks or PostedWebhooks())
         self._firing = ScheduleFiring(
             store=store,
             events=events,
             calls=calls,
             catalog=catalog,
-            teller=Teller(calls, webhooks or PostedWebhooks()),
+            teller=Teller(calls),
         )
+        self._rounds = Rounds(store, self._watch, self._firing)
 
     def module(self) -> Module:
         """What people can ask for."""
@@ -110,111 +101,38 @@ class Schedules:
                 audience="operator", effect="read", risk="low",
             ),
             offered(
-                "schedules.adopt", self._adopt, "Accept the schedules that a skill's file declares.",
-                _object(skill=_NAME), audience="operator",
+                "schedules.declared", self._declared, "The schedules that a skill's file declares.",
+                _object(skill=_NAME), audience="operator", effect="read", risk="low",
             ),
+            offered(
+                "schedules.adopt", self._adopt, "Accept the schedules that a skill's file declares.", _ADOPT,
+                audience="operator",
+            ),
+            self._notifying.offered(),
         )  # fmt: skip
 
     async def run(self) -> None:
         """In the host, until cancelled."""
-        with self._events.listening(self._heard):
-            await self._tidy()
-            async with anyio.create_task_group() as tasks:
-                before = time.time()
-                while True:
-                    now = time.time()
-                    sleep = _LONGEST_SLEEP
-                    try:
-                        sleep = await self._round(tasks, now, back=now < before - 1)
-                    except MetierError as error:
-                        _log.warning("schedules cannot be looked at: %s", error.message)
-                    before = now
-                    await self._watch.wait(sleep)
-
-    async def _tidy(self) -> None:
-        try:
-            if number := await to_thread.run_sync(schedule_store.cut_off, self._store):
-                _log.warning(
-                    "%d scheduled calls were cut off when the host ended; they are not done again", number
-                )
-        except MetierError as error:
-            _log.warning("schedules cannot be looked at: %s", error.message)
-
-    async def _round(self, tasks: TaskGroup, now: float, *, back: bool) -> float:
-        """Begin what is due. Seconds until somebody has to look again."""
-        sleep = _LONGEST_SLEEP
-        for kept in await to_thread.run_sync(schedule_store.all_schedules, self._store):
-            schedule = kept.schedule
-            if schedule is None or not kept.enabled or kept.next_due is None:
-                continue
-            if kept.next_due <= now:
-                taken = await to_thread.run_sync(self._take, kept, schedule, now)
-                if taken is not None:
-                    tasks.start_soon(self._fire, kept, schedule, *taken)
-                sleep = 0.0
-            elif back:  # the clock was set back: what would have been next for it is far off
-                await to_thread.run_sync(self._earlier, kept, schedule, now)
-                sleep = 0.0
-            else:
-                sleep = min(sleep, kept.next_due - now)
-        return sleep
-
-    def _take(self, kept: KeptSchedule, schedule: AnySchedule, now: float) -> tuple[float, int] | None:
-        """Claim what is due: the moment and the firing."""
-        since = kept.next_due if kept.next_due is not None else now
-        restored = schedule_store.restored_at(self._store)
-        due, missed, count = overdue(schedule, since, now, kept.created_at, restored)
-        following = next_due(schedule, now, kept.created_at)
-        why = BROUGHT_BACK if missed and missed[-1] <= restored else NO_HOST
-        number = schedule_store.claim(self._store, kept, due, missed, count, following, why)
-        return (due, number) if due is not None and number else None
-
-    def _earlier(self, kept: KeptSchedule, schedule: AnySchedule, now: float) -> None:
-        due = next_due(schedule, now, kept.created_at)
-        if due is not None and kept.next_due is not None and due < kept.next_due:
-            schedule_store.moved(self._store, kept, due)
-
-    async def _fire(self, kept: KeptSchedule, schedule: AnySchedule, due: float, number: int) -> None:
-        try:
-            if kept.id in self._busy:
-                told = "skipped: the one before it still runs"
-                await to_thread.run_sync(ended, self._store, "schedule", kept.id, number, told, "")
-                return
-            self._busy.add(kept.id)
-            try:
-                await self._firing.fire(kept, schedule, due, number)
-            finally:
-                self._busy.discard(kept.id)
-        except MetierError as error:
-            _log.warning("schedule %s: %s", kept.id, error.message)
-        except Exception:  # noqa: BLE001  one schedule that fails must not end the others
-            _log.exception("schedule %s failed", kept.id)
-
-    def _heard(self, happened: Happened) -> None:
-        """Which sessions are open."""
-        if happened.source != OURS or not isinstance(happened.payload, dict):
-            return
-        session = str(happened.payload.get("session"))
-        if happened.name == "session_start":
-            self._firing.sessions.add(session)
-        elif happened.name == "session_end":
-            self._firing.sessions.discard(session)
+        await self._rounds.run()
 
     async def _create(self, asked: Asked) -> Json:
-        made = await to_thread.run_sync(self._put, asked, asked.arguments["schedule"], "")
+        def put() -> Json:
+            (made,) = self._put(asked, [_read(asked.arguments["schedule"])], "")
+            return made
+
+        made = await to_thread.run_sync(put)
         self._watch.poke()
         return made
 
-    def _put(self, asked: Asked, value: Json, skill: str) -> Json:
-        try:
-            strictjson.check(value)
-        except ValueError as error:
-            raise OperationError(BAD, f"this is no schedule: {error}") from None
-        schedule = read(value)
-        id = f"sch_{secrets.token_hex(8)}"  # never one that was used before: grants are given to ids
-        owner = asked.principal.id
-        due = schedule_store.stored(self._store, id=id, owner=owner, skill=skill, schedule=schedule)
-        return {"id": id, "name": schedule.name, "enabled": schedule.enabled, "next_due": _iso(due)}
+    def _put(self, asked: Asked, schedules: Sequence[AnySchedule], skill: str) -> list[Json]:
+        """All of them, or none."""
+        # Never an id that was used before: grants are given to ids.
+        new = {f"sch_{secrets.token_hex(8)}": each for each in schedules}
+        due = schedule_store.stored(self._store, new, owner=asked.principal.id, skill=skill)
+        return [
+            {"id": id, "name": each.name, "enabled": each.enabled, "next_due": _iso(due[id])}
+            for id, each in new.items()
+        ]
 
     async def _list(self, asked: Asked) -> Json:
         kept = await to_thread.run_sync(schedule_store.all_schedules, self._store)
@@ -271,18 +189,29 @@ class Schedules:
 
         return {"missed": await to_thread.run_sync(look)}
 
-    async def _adopt(self, asked: Asked) -> Json:
+    async def _declared(self, asked: Asked) -> Json:
         skill = str(asked.arguments["skill"])
-        found = declared_by(self._catalog(), skill, "schedules")
+        found = await to_thread.run_sync(self._declares, skill)
+        shown: list[Json] = [{"definition": strictjson.loads(written(each))} for each in found]
+        return {"skill": skill, "digest": _digest(found), "schedules": shown}
+
+    async def _adopt(self, asked: Asked) -> Json:
+        skill, seen = str(asked.arguments["skill"]), asked.arguments.get("digest")
 
         def put() -> list[Json]:
-            for each in found:
-                read(each)  # all of them or none
-            return [self._put(asked, each, skill) for each in found]
+            found = self._declares(skill)
+            if seen is not None and seen != _digest(found):
+                raise OperationError(
+                    BAD, f"what {one_line(skill, 60)!r} declares changed since it was shown; look again"
+                )
+            return self._put(asked, found, skill)
 
         made = await to_thread.run_sync(put)
         self._watch.poke()
         return {"skill": skill, "adopted": made}
+
+    def _declares(self, skill: str) -> list[AnySchedule]:
+        return [_read(each) for each in declared_by(self._catalog(), skill, "schedules")]
 
     async def _one(self, asked: Asked) -> KeptSchedule:
         return await to_thread.run_sync(schedule_store.one_schedule, self._store, str(asked.arguments["id"]))
@@ -294,6 +223,23 @@ class Schedules:
             shown = one_line(kept.owner, 60)
             raise OperationError(FORBIDDEN, f"{shown} set it up, and it acts for him: only he may {what} it")
         return kept
+
+
+def _read(value: Json) -> AnySchedule:
+    try:
+        strictjson.check(value)
+    except ValueError as error:
+        raise OperationError(BAD, f"this is no schedule: {error}") from None
+    schedule = read(value)
+    if schedule.conditions.session_active:
+        raise OperationError(
+            BAD, "`sessionActive`: nobody tells of sessions yet, so it would always be skipped; leave it out"
+        )
+    return schedule
+
+
+def _digest(found: Sequence[AnySchedule]) -> str:
+    return digest_bytes("\n".join(map(written, found)).encode())
 
 
 def _view(kept: KeptSchedule) -> dict[str, Json]:

@@ -201,7 +201,7 @@ class SkillSettings:
 
     async def _changed(self, name: str, shape: Shape, patch: dict[str, Json] | None, asked: Asked) -> Json:
         touched = await to_thread.run_sync(self._write, name, shape, patch, asked.principal.id)
-        self._events.emit(UPDATED, {"skill": name})
+        self._events.emit(UPDATED, {"skill": name}, cause=asked.cause)
         settings, masked = await to_thread.run_sync(self._shown, name, shape)
         changed: list[Json] = [*touched]
         return {"ok": True, "skill_id": name, "changed": changed, "settings": settings, "masked": masked}
@@ -234,9 +234,9 @@ class SkillSettings:
         return shown(shape, self._values(name, shape))
 
     def _values(self, name: str, shape: Shape) -> Values:
-        found = stored(self._kept.row(name), name)
-        plain = initial(shape)[0].plain if found is None else found
-        return apart(shape, plain, self._kept.secrets(name))
+        found = self._kept.found(name)
+        plain = found.plain(name)
+        return apart(shape, initial(shape)[0].plain if plain is None else plain, found.secret)
 
     def _prepared(self, name: str, shape: Shape) -> None:
         def made(found: dict[str, Json] | None, before: dict[str, Json]) -> Values | None:

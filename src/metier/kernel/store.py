@@ -76,6 +76,13 @@ _TABLES: Final = (
       message TEXT NOT NULL, expires_at REAL NOT NULL, used INTEGER NOT NULL
     ) STRICT;
     """,
+    "CREATE TABLE replaced (message INTEGER PRIMARY KEY, trigger TEXT NOT NULL) STRICT;",
+    """
+    ALTER TABLE announced ADD COLUMN reminder TEXT NOT NULL DEFAULT '';
+    ALTER TABLE telegram_button ADD COLUMN bot TEXT NOT NULL DEFAULT '';
+    ALTER TABLE telegram_button ADD COLUMN offered TEXT NOT NULL DEFAULT '';
+    ALTER TABLE telegram_button ADD COLUMN yes_by TEXT NOT NULL DEFAULT '';
+    """,
 )
 """One text for each version there has been. A change is a further text, never another one."""
 _NEWER: Final = "kernel.db was written by a newer Metier"

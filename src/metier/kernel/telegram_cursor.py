@@ -7,29 +7,35 @@ from typing import Final, final
 from metier.kernel.store import Store
 
 FORGOTTEN: Final = 5 * 86_400.0
-"""Seconds. After a week of silence Telegram counts from anywhere, so an older number says nothing."""
+"""Seconds. After a week in which nothing happened the next number may be any, also a smaller one, and whoever asks from the old number
+on has it thrown away. So an older number says nothing."""
 
 
 @final
 class Cursor:
     """The number of the next update that was not taken in, for one bot."""
 
-    def __init__(self, store: Store, bot: str) -> None:
+    def __init__(self, store: Store, bot: int) -> None:
         self._store = store
         self._name = f"telegram.offset.{bot}"
 
-    def read(self) -> int:
-        """0 where nothing is known, or it is too old to be true."""
+    def read(self) -> tuple[int, float]:
+        """The number, and when the last one before it came; zeros where nothing is known."""
         with self._store.reading() as connection:
             row = connection.execute("SELECT value FROM cursor WHERE name = ?", (self._name,)).fetchone()
         try:
             offset, at = json.loads(row[0]) if row is not None else (0, 0.0)
-            return int(offset) if 0 <= time.time() - float(at) < FORGOTTEN else 0
-        except (ValueError, TypeError):
-            return 0  # what cannot be read is asked for anew; nothing is stored twice
+            return int(offset), float(at)
+        except (ValueError, TypeError, OverflowError):
+            return 0, 0.0  # what cannot be read is asked for anew; nothing is stored twice
 
-    def write(self, offset: int) -> None:
+    def write(self, offset: int, at: float | None = None) -> None:
         """Keep it."""
-        value = json.dumps([offset, time.time()])
+        value = json.dumps([offset, time.time() if at is None else at])
         with self._store.writing() as connection:
             connection.execute("INSERT OR REPLACE INTO cursor VALUES (?, ?)", (self._name, value))
+
+
+def in_time(at: float, now: float) -> bool:
+    """Whether a number says anything that is of `at`. A clock that was set back says that nobody knows."""
+    return 0 <= now - at < FORGOTTEN

@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal, TypeAlias, final
 import msgspec
 from msgspec import Meta, Struct
 
+from metier.kernel.events import OURS
 from metier.kernel.operation import OperationError
 from metier.kernel.trigger_pattern import pattern_problem
 from metier.kernel.trigger_template import places_problem
@@ -28,6 +29,10 @@ EVENTS: Final = (
     "heartbeat_check",
 )
 """The events of ADR 022. Others have names of their own: `channels.message.sent`, or whatever a skill emits."""
+NOT_TOLD: Final = frozenset(
+    {"session_start", "session_end", "personality_changed", "approvals.waiting", "approvals.decided"}
+)
+"""What Metier might be expected to tell and has no occasion to: a trigger that waited for one would never fire."""
 MOST_ARGUMENTS: Final = 65_536
 _NAME: Final = re.compile(r"[A-Za-z0-9@_][A-Za-z0-9@_./:-]{0,199}\*?|\*", re.ASCII)
 
@@ -196,12 +201,20 @@ def _problem(found: AnyTrigger) -> str:
                 return "it fires neither before nor after; set one of them"
             return _names_problem("toolNames", found.tool_names)
         case EventTrigger():
-            return _names_problem("events", found.events) or _names_problem("sources", found.sources)
+            problem = _names_problem("events", found.events) or _names_problem("sources", found.sources)
+            return problem or _never_told(found)
         case ConditionTrigger():
             for each in found.conditions:
                 if problem := _condition_problem(each):
                     return problem
             return _names_problem("sources", found.sources)
+
+
+def _never_told(found: EventTrigger) -> str:
+    silent = next((name for name in found.events if name in NOT_TOLD), "")
+    if not silent or set(found.sources) != {OURS}:
+        return ""
+    return f"Metier tells no event {silent!r}, so it would never fire; take it out, or say in `sources` which skill tells it"
 
 
 def _names_problem(field: str, names: tuple[str, ...]) -> str:

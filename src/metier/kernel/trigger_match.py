@@ -5,6 +5,7 @@ from typing import Final, Literal, TypeAlias, final
 
 from msgspec import Struct
 
+from metier.kernel.events import NO_CAUSE
 from metier.kernel.trigger import (
     ANY_SOURCE,
     Condition,
@@ -16,6 +17,7 @@ from metier.kernel.trigger import (
 from metier.kernel.trigger_pattern import fits
 from metier.kernel.trigger_store import KeptTrigger
 from metier.kernel.trigger_template import found
+from metier.model.call import Cause
 from metier.model.digest import Json
 
 Phase: TypeAlias = Literal["before", "after", "instead"]
@@ -34,8 +36,8 @@ class Occasion(Struct, frozen=True, kw_only=True):
     """Whose it is: `metier`, or the skill that emitted an event."""
     counted: str
     """Who is counted for it: a chat, a skill, a caller."""
-    depth: int = 0
-    """How many firings lie behind it."""
+    cause: Cause = NO_CAUSE
+    """What set it off, and how many firings lie behind it."""
     rounds: int = 0
     """How many do as far as can be guessed: who tells it worked for one."""
     around: dict[str, Json]
@@ -52,9 +54,32 @@ class Occasion(Struct, frozen=True, kw_only=True):
     """Of a tool: before it runs, after, or in its place."""
 
     @property
+    def chain(self) -> Cause:
+        """The cause of what is fired on this occasion."""
+        chat = f"{self.channel}/{self.chat}" if self.kind == "message" else ""
+        return Cause(
+            firings=self.cause.firings + 1,
+            root=self.counted,
+            chat=self.cause.chat if self.cause.root else chat,
+        )
+
+    @property
     def whose(self) -> str:
         """Whose word it is: of a message on a skill's channel that skill's, though Metier tells of it."""
         return self.by_skill or self.source
+
+
+@final
+class Due(Struct, frozen=True):
+    """An occasion that is to be handled."""
+
+    occasion: Occasion
+    among: tuple[KeptTrigger, ...]
+    """Those that it may set off, as far as can be told without matching anything."""
+    parent: str | None = None
+    """The call that what it sets off is part of."""
+    tries: int = 0
+    """How often it was taken up in vain."""
 
 
 def set_off(triggers: Sequence[KeptTrigger], occasion: Occasion) -> list[KeptTrigger]:

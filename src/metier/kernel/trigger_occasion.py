@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from metier.kernel.events import OURS, Happened
+from metier.kernel.events import NO_CAUSE, OURS, Happened
 from metier.kernel.trigger_match import Occasion, Phase
-from metier.model.call import ValidCall
+from metier.model.call import Cause, ValidCall
 from metier.model.digest import Json
 from metier.model.entry import Operation
 from metier.model.outcome import Completed, Failed
@@ -13,11 +13,10 @@ from metier.record.secret_arguments import kept_arguments
 RECEIVED: Final = "channels.message.received"
 
 
-def of_event(happened: Happened, depth: int, rounds: int = 0) -> Occasion:
+def of_event(happened: Happened, cause: Cause = NO_CAUSE, rounds: int = 0) -> Occasion:
     """An event, or a message where Metier itself says that one came in: what a skill emits under that name is an event of its own."""
     payload = happened.payload
-    ours = payload if happened.source == OURS and isinstance(payload, dict) else {}
-    call = _text(ours.get("call_id"))
+    call = call_in(happened)
     about: dict[str, Json] = {"name": happened.name, "source": happened.source, "payload": payload}
     if happened.source == OURS and happened.name == RECEIVED and isinstance(payload, dict):
         number = payload.get("message")
@@ -26,8 +25,8 @@ def of_event(happened: Happened, depth: int, rounds: int = 0) -> Occasion:
             kind="message",
             name=happened.name,
             source=OURS,
-            counted=f"the chat {channel}/{chat}",
-            depth=depth,
+            counted=cause.root or f"the chat {channel}/{chat}",
+            cause=cause,
             around={"message": {**payload, "id": number}, "event": about},
             text=_text(payload.get("text")),
             channel=channel,
@@ -36,23 +35,44 @@ def of_event(happened: Happened, depth: int, rounds: int = 0) -> Occasion:
             message=number if isinstance(number, int) and not isinstance(number, bool) else 0,
             call=call,
         )
-    counted = "Metier" if happened.source == OURS else f"the skill {happened.source}"
     return Occasion(
         kind="event",
         name=happened.name,
         source=happened.source,
-        counted=counted,
-        depth=depth,
+        counted=cause.root or _behind(happened),
+        cause=cause,
         rounds=rounds,
         around={"event": about},
         call=call,
     )
 
 
+def call_in(happened: Happened) -> str:
+    """The call that an event is about, where Metier says so; empty where it is about none."""
+    payload = happened.payload
+    return _text(payload.get("call_id")) if happened.source == OURS and isinstance(payload, dict) else ""
+
+
+def _behind(happened: Happened) -> str:
+    """Who has it that this happened, and is counted for it. Of our own events that is who they are about: one that has much happen
+    must not use up what others may set off."""
+    if happened.source != OURS:
+        return f"the skill {happened.source}"
+    about = happened.payload if isinstance(happened.payload, dict) else {}
+    if principal := _text(about.get("principal")):
+        kind, _, name = principal.partition(":")
+        return f"the skill {name}" if kind == "skill" else principal
+    if chat := _text(about.get("chat")):
+        return f"the chat {_text(about.get('channel'))}/{chat}"
+    named = ((key, _text(about.get(key))) for key in ("skill", "trigger", "schedule"))
+    return next((f"the {key} {name}" for key, name in named if name), f"Metier's {happened.name}")
+
+
 def of_tool(
-    valid: ValidCall, phase: Phase, outcome: Completed | Failed | None, depth: int, rounds: int
+    valid: ValidCall, phase: Phase, outcome: Completed | Failed | None = None, rounds: int = 0
 ) -> Occasion:
     """A call of a tool."""
+    cause = valid.call.cause
     about: dict[str, Json] = {
         "name": valid.tool.name,
         "skill": valid.skill.name if valid.skill is not None else "",
@@ -67,8 +87,8 @@ def of_tool(
         kind="tool",
         name=valid.tool.name,
         source=OURS,
-        counted=valid.call.principal.id,
-        depth=depth,
+        counted=cause.root or valid.call.principal.id,
+        cause=cause,
         rounds=rounds,
         around={"tool": about},
         phase=phase,

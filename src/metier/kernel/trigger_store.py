@@ -6,14 +6,12 @@ A row that cannot be understood any more is listed as broken, with the reason, a
 import time
 from typing import Final, TypeAlias, final
 
-import msgspec
 from msgspec import Struct
 
+from metier.kernel.definition_kept import remove, understood
 from metier.kernel.operation import OperationError
 from metier.kernel.store import Store
-from metier.kernel.store_faults import is_broken
 from metier.kernel.trigger import AnyTrigger, read, written
-from metier.model.digest import Json
 from metier.model.text import one_line
 
 FULL: Final = "E_TRIGGERS_FULL"
@@ -47,26 +45,31 @@ class KeptTrigger(Struct, frozen=True, kw_only=True):
         return self.trigger.name if self.trigger is not None else ""
 
 
-def stored(store: Store, *, id: str, owner: str, skill: str, trigger: AnyTrigger) -> None:
-    """Put it there.
+def stored(store: Store, new: dict[str, AnyTrigger], *, owner: str, skill: str) -> None:
+    """Put them there by their ids, all or none.
 
     Raises:
-        OperationError: where there are too many, or one of this name is there.
+        OperationError: where there are too many, or one of such a name is there.
         StateError: when it cannot be written.
     """
     with store.writing() as connection:
         rows: list[_Row] = connection.execute(f"SELECT {_COLUMNS} FROM trigger").fetchall()  # noqa: S608
-        if len(rows) >= MOST_TRIGGERS:
-            raise OperationError(FULL, f"there are {len(rows)} triggers, which is the most; remove one first")
-        if any(_kept(row).name == trigger.name for row in rows):
-            shown = one_line(trigger.name, 60)
+        taken = {_kept(row).name for row in rows}
+        if len(rows) + len(new) > MOST_TRIGGERS:
             raise OperationError(
-                FULL, f"there is a trigger {shown!r} already; remove it, or take another name"
+                FULL, f"there are {len(rows)} triggers, and {MOST_TRIGGERS} are the most; remove some first"
             )
-        connection.execute(
-            "INSERT INTO trigger VALUES (?, ?, ?, ?, ?, ?, 0, 0, '')",
-            (id, owner, skill, int(trigger.enabled), written(trigger), time.time()),
-        )
+        for id, trigger in new.items():
+            if trigger.name in taken:
+                shown = one_line(trigger.name, 60)
+                raise OperationError(
+                    FULL, f"there is a trigger {shown!r} already; remove it, or take another name"
+                )
+            taken.add(trigger.name)
+            connection.execute(
+                "INSERT INTO trigger VALUES (?, ?, ?, ?, ?, ?, 0, 0, '')",
+                (id, owner, skill, int(trigger.enabled), written(trigger), time.time()),
+            )
 
 
 def all_triggers(store: Store) -> list[KeptTrigger]:
@@ -101,10 +104,7 @@ def switched(store: Store, id: str, *, enabled: bool) -> None:
 def removed(store: Store, id: str) -> None:
     """It and what is known of its firings."""
     with store.writing() as connection:
-        rows = connection.execute("SELECT rowid, id FROM trigger").fetchall()
-        meant = [(row,) for row, shown in rows if shown == id]  # a damaged id is known by what is shown of it
-        connection.executemany("DELETE FROM trigger WHERE rowid = ?", meant)
-        connection.execute("DELETE FROM firing WHERE kind = 'trigger' AND what = ?", (id,))
+        remove(connection, "trigger", id)
 
 
 def said(store: Store, id: str, outcome: str) -> None:
@@ -117,17 +117,7 @@ def said(store: Store, id: str, outcome: str) -> None:
 
 def _kept(row: _Row) -> KeptTrigger:
     id, owner, skill, enabled, definition, created_at, last_fired, fired, last_outcome = row
-    trigger: AnyTrigger | None = None
-    problem = ""
-    try:
-        value: Json = msgspec.json.decode(definition)
-        trigger = read(value)
-    except (msgspec.DecodeError, RecursionError):
-        problem = "what is stored of it is no JSON; remove it and set it up again"
-    except OperationError as error:
-        problem = f"{error.message}; remove it and set it up again"
-    if is_broken(id, owner, skill):
-        trigger, problem = None, "what is stored of it is damaged; remove it and set it up again"
+    trigger, problem = understood(read, definition, id, owner, skill)
     return KeptTrigger(
         id=id,
         owner=owner,

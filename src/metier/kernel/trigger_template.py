@@ -3,7 +3,7 @@ argument, and what was filled in is not looked at again: what somebody writes in
 """
 
 import re
-from typing import Final
+from typing import Final, final
 
 import msgspec
 
@@ -12,8 +12,21 @@ from metier.model.text import one_line
 
 LONGEST_FILLED: Final = 65_536
 """Characters of one text once it is filled."""
+MOST_FILLED: Final = 262_144
+"""Characters that are put into all places of one value together: few places in a small file could ask for hundreds of megabytes."""
 _PLACE: Final = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_-]{1,100}){0,8})\s*\}\}", re.ASCII)
 _ROOTS: Final = ("message", "event", "tool", "trigger", "schedule", "result", "outcome", "error")
+
+
+@final
+class TooMuch(Exception):
+    """More would be filled in than may be. Says so, for people."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"its places would be filled with more than {MOST_FILLED:,} characters in all; name fewer of them, or smaller parts "
+            "of what happened"
+        )
 
 
 def places_problem(value: Json) -> str:
@@ -28,14 +41,12 @@ def places_problem(value: Json) -> str:
 
 
 def filled(value: Json, around: dict[str, Json], missing: set[str]) -> Json:
-    """`value` with every place in its texts filled. The names of places for which there was nothing go into `missing`."""
-    if isinstance(value, str):
-        return _text(value, around, missing)
-    if isinstance(value, list):
-        return [filled(each, around, missing) for each in value]
-    if isinstance(value, dict):
-        return {key: filled(each, around, missing) for key, each in value.items()}
-    return value
+    """`value` with every place in its texts filled. The names of places for which there was nothing go into `missing`.
+
+    Raises:
+        TooMuch: where that would be too large.
+    """
+    return _Filling(around, missing).value(value)
 
 
 def found(path: str, around: dict[str, Json]) -> Json:
@@ -58,21 +69,49 @@ def plain(value: Json) -> str:
     return "" if value is None else msgspec.json.encode(value).decode()
 
 
-def _text(text: str, around: dict[str, Json], missing: set[str]) -> str:
-    if "{{" not in text:
-        return text
-    room = LONGEST_FILLED
+@final
+class _Filling:
+    """What is put into the places of one value."""
 
-    def put(place: re.Match[str]) -> str:
-        nonlocal room
-        value = found(place[1], around)
-        if value is None:
-            missing.add(place[1])
-        given = plain(value)[: max(room, 0)]
-        room -= len(given)
-        return given
+    def __init__(self, around: dict[str, Json], missing: set[str]) -> None:
+        self._around = around
+        self._missing = missing
+        self._room = MOST_FILLED
+        self._known: dict[str, str] = {}
+        """What lies at a place, as a text: it is made once, however often the place is named."""
 
-    return _PLACE.sub(put, text)[:LONGEST_FILLED]
+    def value(self, value: Json) -> Json:
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, list):
+            return [self.value(each) for each in value]
+        if isinstance(value, dict):
+            return {key: self.value(each) for key, each in value.items()}
+        return value
+
+    def _text(self, text: str) -> str:
+        if "{{" not in text:
+            return text
+        room = LONGEST_FILLED
+
+        def put(place: re.Match[str]) -> str:
+            nonlocal room
+            given = self._at(place[1])[: max(room, 0)]
+            room -= len(given)
+            self._room -= len(given)
+            if self._room < 0:
+                raise TooMuch
+            return given
+
+        return _PLACE.sub(put, text)[:LONGEST_FILLED]
+
+    def _at(self, path: str) -> str:
+        if path not in self._known:
+            value = found(path, self._around)
+            if value is None:
+                self._missing.add(path)
+            self._known[path] = plain(value)[:LONGEST_FILLED]
+        return self._known[path]
 
 
 def _texts(value: Json) -> list[str]:

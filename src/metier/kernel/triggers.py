@@ -13,20 +13,20 @@ from anyio import to_thread
 from metier.catalog.catalog import Catalog
 from metier.kernel import trigger_store
 from metier.kernel.calling import Calls
-from metier.kernel.events import OURS, Events, Happened
+from metier.kernel.events import NO_CAUSE, OURS, Events, Happened
 from metier.kernel.firing_store import firings
 from metier.kernel.operation import NOTHING, Asked, Module, OperationError, module, offered
 from metier.kernel.store import Store
 from metier.kernel.trigger import BAD, AnyTrigger, read, written
-from metier.kernel.trigger_declared import declared_by
+from metier.kernel.trigger_declared import Declared, declared_triggers
 from metier.kernel.trigger_match import Occasion
 from metier.kernel.trigger_occasion import RECEIVED, of_event
 from metier.kernel.trigger_rounds import Inbox, Rounds
 from metier.kernel.trigger_store import KeptTrigger
-from metier.kernel.trigger_template import filled
+from metier.kernel.trigger_template import TooMuch, filled
 from metier.model import strictjson
-from metier.model.call import ValidCall
-from metier.model.digest import Json
+from metier.model.call import Cause, ValidCall
+from metier.model.digest import Json, digest_bytes
 from metier.model.outcome import Completed, Failed, Refused
 from metier.model.text import one_line
 
@@ -50,6 +50,16 @@ _SKILL: Final[dict[str, Json]] = {
     "required": ["skill"],
     "additionalProperties": False,
 }
+_ADOPT: Final[dict[str, Json]] = {
+    "type": "object",
+    "properties": {
+        "skill": {"type": "string", "minLength": 1, "maxLength": 200},
+        "digest": {"type": "string", "maxLength": 100},
+    },
+    "required": ["skill"],
+    "additionalProperties": False,
+}
+"""With a `digest` exactly those are accepted that `triggers.declared` showed with it."""
 _TEST: Final[dict[str, Json]] = {
     "type": "object",
     "properties": {
@@ -69,6 +79,11 @@ def _no_skill(_: str) -> str:
     return ""
 
 
+def no_cause(_: str) -> Cause:
+    """Of calls about which nothing is known."""
+    return NO_CAUSE
+
+
 @final
 class Triggers:
     """Belongs to one loop."""
@@ -83,11 +98,13 @@ class Triggers:
         owner: str,
         inbox: Inbox | None = None,
         skill_of: Callable[[str], str] = _no_skill,
+        cause_of: Callable[[str], Cause] = no_cause,
     ) -> None:
         """
         Args:
             inbox: who keeps messages until they are handled; None where there are no channels.
             skill_of: the skill that registered a module; empty for ours.
+            cause_of: what set off a call, by its id.
         """
         self._store = store
         self._catalog = catalog
@@ -100,6 +117,7 @@ class Triggers:
             owner=owner,
             inbox=inbox,
             skill_of=skill_of,
+            cause_of=cause_of,
         )
 
     async def load(self) -> None:
@@ -120,11 +138,15 @@ class Triggers:
 
     async def before(self, valid: ValidCall) -> Refused | None:
         """For the port `Around`."""
-        return await self._rounds.before(valid)
+        return await self._rounds.around.before(valid)
+
+    async def begins(self, valid: ValidCall) -> None:
+        """For the port `Around`."""
+        await self._rounds.around.begins(valid)
 
     def after(self, valid: ValidCall, outcome: Completed | Failed) -> None:
         """For the port `Around`."""
-        self._rounds.after(valid, outcome)
+        self._rounds.around.after(valid, outcome)
 
     def module(self) -> Module:
         """What people can ask for."""
@@ -147,25 +169,30 @@ class Triggers:
                 audience="operator", effect="read", risk="low",
             ),
             offered(
-                "triggers.adopt", self._adopt, "Accept the triggers that a skill's file declares.", _SKILL,
+                "triggers.declared", self._declared, "The triggers that a skill's file declares, and which can be accepted.", _SKILL,
+                audience="operator", effect="read", risk="low",
+            ),
+            offered(
+                "triggers.adopt", self._adopt, "Accept the triggers that a skill's file declares.", _ADOPT,
                 audience="operator",
             ),
         )  # fmt: skip
 
     async def _create(self, asked: Asked) -> Json:
-        made = await to_thread.run_sync(self._put, asked, asked.arguments["trigger"], "")
+        def put() -> Json:
+            (made,) = self._put(asked, [_read(asked.arguments["trigger"])], "")
+            return made
+
+        made = await to_thread.run_sync(put)
         await self._rounds.load()
         return made
 
-    def _put(self, asked: Asked, value: Json, skill: str) -> Json:
-        try:
-            strictjson.check(value)
-        except ValueError as error:
-            raise OperationError(BAD, f"this is no trigger: {error}") from None
-        trigger = read(value)
-        id = f"trg_{secrets.token_hex(8)}"  # never one that was used before: grants are given to ids
-        trigger_store.stored(self._store, id=id, owner=asked.principal.id, skill=skill, trigger=trigger)
-        return {"id": id, "name": trigger.name, "enabled": trigger.enabled}
+    def _put(self, asked: Asked, triggers: list[AnyTrigger], skill: str) -> list[Json]:
+        """All of them, or none."""
+        # Never an id that was used before: grants are given to ids.
+        new = {f"trg_{secrets.token_hex(8)}": each for each in triggers}
+        trigger_store.stored(self._store, new, owner=asked.principal.id, skill=skill)
+        return [{"id": id, "name": each.name, "enabled": each.enabled} for id, each in new.items()]
 
     async def _list(self, asked: Asked) -> Json:
         kept = await to_thread.run_sync(trigger_store.all_triggers, self._store)
@@ -197,18 +224,36 @@ class Triggers:
         await self._rounds.load()
         return {"id": kept.id, "name": kept.name, "removed": True}
 
-    async def _adopt(self, asked: Asked) -> Json:
+    async def _declared(self, asked: Asked) -> Json:
         skill = str(asked.arguments["skill"])
-        found = declared_by(self._catalog(), skill, "triggers")
+        found = await to_thread.run_sync(declared_triggers, self._catalog(), skill)
+        shown: list[Json] = [{"definition": _plain(each.trigger), "wider": each.wider} for each in found]
+        return {"skill": skill, "digest": _digest(found), "triggers": shown}
 
-        def put() -> list[Json]:
-            for each in found:
-                read(each)  # all of them or none
-            return [self._put(asked, each, skill) for each in found]
+    async def _adopt(self, asked: Asked) -> Json:
+        skill, seen = str(asked.arguments["skill"]), asked.arguments.get("digest")
+        catalog = self._catalog()
 
-        made = await to_thread.run_sync(put)
+        def put() -> tuple[list[Json], list[Declared]]:
+            found = declared_triggers(catalog, skill)
+            if seen is not None and seen != _digest(found):
+                raise OperationError(
+                    BAD, f"what {one_line(skill, 60)!r} declares changed since it was shown; look again"
+                )
+            left = [each for each in found if each.wider]
+            if len(left) == len(found):
+                raise OperationError(
+                    BAD,
+                    f"nothing of what {one_line(skill, 60)!r} declares can be accepted as it is: {left[0].wider}; set up what you "
+                    "want of it with `metier triggers add`",
+                )
+            strict = [each.trigger for each in found if not each.wider]
+            return self._put(asked, strict, skill), left
+
+        made, left = await to_thread.run_sync(put)
         await self._rounds.load()
-        return {"skill": skill, "adopted": made}
+        rest: list[Json] = [{"name": each.trigger.name, "why": each.wider} for each in left]
+        return {"skill": skill, "adopted": made, "left": rest}
 
     async def _test(self, asked: Asked) -> Json:
         given = asked.arguments
@@ -221,9 +266,12 @@ class Triggers:
             missing: set[str] = set()
             trigger = each.trigger
             if trigger is not None:
-                arguments = filled(trigger.arguments, occasion.around, missing)
                 row = _view(each)
-                row["arguments"], row["missing"] = arguments, [*sorted(missing)]
+                try:
+                    row["arguments"] = filled(trigger.arguments, occasion.around, missing)
+                except TooMuch as error:
+                    row["arguments"], row["problem"] = {}, str(error)
+                row["missing"] = [*sorted(missing)]
                 rows.append(row)
                 if trigger.timing == "instead":
                     break
@@ -247,6 +295,18 @@ class Triggers:
             shown = one_line(kept.owner, 60)
             raise OperationError(FORBIDDEN, f"{shown} set it up, and it acts for him: only he may {what} it")
         return kept
+
+
+def _read(value: Json) -> AnyTrigger:
+    try:
+        strictjson.check(value)
+    except ValueError as error:
+        raise OperationError(BAD, f"this is no trigger: {error}") from None
+    return read(value)
+
+
+def _digest(found: list[Declared]) -> str:
+    return digest_bytes("\n".join(written(each.trigger) for each in found).encode())
 
 
 def _view(kept: KeptTrigger) -> dict[str, Json]:
@@ -294,4 +354,4 @@ def _imagined(given: dict[str, Json]) -> Occasion:
         source = OURS
         channel = str(given.get("channel", "test"))
         payload = {"channel": channel, "chat": "test", "message": 0, "author": "", "text": given["text"]}
-    return of_event(Happened(name=name, source=source, payload=payload, at=time.time()), 0)
+    return of_event(Happened(name=name, source=source, payload=payload, at=time.time()))

@@ -66,6 +66,8 @@ class Shown(Struct, frozen=True, kw_only=True):
     """Why it is asked."""
     session: str = ""
     channel: str = ""
+    cause: str = ""
+    """The chat whose message set it off, as `channel/chat`, however many calls lie between."""
     parent: str = ""
 
 

@@ -4,9 +4,9 @@
 test looks for any other maker.
 """
 
-from typing import Literal, final
+from typing import Annotated, Literal, final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from metier.model.digest import Json
 from metier.model.permission import PermissionSet
@@ -40,6 +40,18 @@ class Surroundings(Struct, frozen=True, kw_only=True):
 
 
 @final
+class Cause(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What set a call off by itself: a trigger or a schedule. Whatever it has done in turn has the same cause."""
+
+    firings: Annotated[int, Meta(ge=0)] = 0
+    """How many lie behind it, one having set off the other."""
+    root: str = ""
+    """Who is counted for the first of them: a chat, a skill, a caller. Empty where nothing was fired."""
+    chat: str = ""
+    """The chat whose message began it, as `channel/chat`."""
+
+
+@final
 class Call(Struct, frozen=True, kw_only=True):
     """A request to run one tool once."""
 
@@ -60,6 +72,8 @@ class Call(Struct, frozen=True, kw_only=True):
     """It cannot be taken up later, because what it would need is gone by then; so nobody is asked."""
     approval: str | None = None
     """The decision it resumes with. Set only where a stored call is taken up again."""
+    cause: Cause = Cause()
+    """What set it off, where nobody asked for it at that moment."""
 
 
 @final

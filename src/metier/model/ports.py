@@ -63,6 +63,11 @@ class Around(Protocol):
         """
         ...
 
+    async def begins(self, valid: ValidCall) -> None:
+        """It runs now: the gate said yes, and that is on the record. Waited for, once for each call that runs. It decides nothing
+        any more, and never raises."""
+        ...
+
     def after(self, valid: ValidCall, outcome: Completed | Failed) -> None:
         """Told how it ended, after that was recorded. Takes it at once and never waits or raises."""
         ...
@@ -78,7 +83,7 @@ class Host(Protocol):
 
 Operate: TypeAlias = Callable[[dict[str, Json], float], Awaitable[Answered | NotAnswered]]
 """Has code that lives do one thing within so many seconds. Never raises but for cancellation. `TimedOut`: it did not answer in time;
-`Gone`: it is over; `Busy`: it has as much to do as it may; any other name is that of the error it raised."""
+`Gone`: it is over; `Busy`: it has as much to do as it may; `Hung`: it never answered what was asked before; any other name is that of the error it raised."""
 
 
 class Lives(Protocol):

@@ -36,6 +36,8 @@ class Decider(msgspec.Struct, frozen=True, kw_only=True):
     session: str = ""
     connection: str = ""
     """What he is spoken to over, where his door knows: an answer over the requester's own counts for nothing."""
+    chats: frozenset[str] = frozenset()
+    """Every chat that is known to be his, as `channel/chat`: what a message from there set off is his own doing."""
 
 
 @final
@@ -79,9 +81,13 @@ def own_request(row: Row | None, by: Decider, *, four_eyes: bool) -> Undecided |
     seen = shown_in(row)
     behind = seen.behind if seen is not None else ()
     then = seen is not None and seen.four_eyes
-    if (four_eyes or then) and by.id in (row.principal, row.on_behalf_of, *behind):
+    if four_eyes or then:
         when = "is on" if four_eyes else "was on when it was asked"
-        return Undecided(code="own_request", reason=f"a second person has to decide: four_eyes {when}")
+        reason = f"a second person has to decide: four_eyes {when}"
+        if by.id in (row.principal, row.on_behalf_of, *behind):
+            return Undecided(code="own_request", reason=reason)
+        if seen is not None and seen.cause in by.chats:
+            return Undecided(code="own_request", reason=f"{reason}, and a message of his own set it off")
     if row.principal != by.id and ({by.session, by.connection} - {""}) & _ways(row):
         reason = "who asked cannot answer: this word came over the requester's own connection"
         return Undecided(code="own_request", reason=reason)

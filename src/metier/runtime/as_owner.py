@@ -19,7 +19,7 @@ async def call_as_owner(runtime: Runtime, tool: str, arguments: Json) -> Outcome
         arguments=arguments,
         fleeting=True,
     )
-    return await runtime._run(call)  # pyright: ignore[reportPrivateUsage]
+    return await runtime._engine.run(call)  # pyright: ignore[reportPrivateUsage]
 
 
 async def operate(settings: Settings, tool: str, arguments: dict[str, Json]) -> Outcome:

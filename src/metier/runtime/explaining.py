@@ -86,7 +86,7 @@ def _in_its_place(home: str, valid: ValidCall) -> str:
     if not os.path.exists(os.path.join(home, "kernel.db")):
         return ""
     from metier.kernel.store import Store
-    from metier.kernel.trigger_rounds import in_place_of
+    from metier.kernel.trigger_around import in_place_of
     from metier.kernel.trigger_store import all_triggers
 
     store = Store(home)
@@ -99,7 +99,7 @@ def _in_its_place(home: str, valid: ValidCall) -> str:
 async def _operations(settings: Settings, tool: str) -> Mapping[str, Tool]:
     """What modules offer, ours and those of skills that live."""
     async with at_terminal(settings) as runtime:
-        kernel = runtime._kernel  # pyright: ignore[reportPrivateUsage]
+        kernel = runtime._engine.kernel  # pyright: ignore[reportPrivateUsage]
         await kernel.ready(tool, {})
         return kernel.tools({})
 

@@ -6,6 +6,7 @@ started to go on by itself; then it ends with the runtime.
 """
 
 import secrets
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import Final, TypeAlias, final
@@ -14,12 +15,14 @@ import anyio
 from anyio.abc import TaskGroup
 
 from metier.gate.principals import BRAIN
-from metier.model.call import Call, Principal, Surroundings
+from metier.model.call import Call, Cause, Principal, Surroundings
 from metier.model.digest import Json
 from metier.model.outcome import Failed, Outcome, Refused
 
 Run: TypeAlias = Callable[[Call], Awaitable[Outcome]]
 _ROLES: Final = frozenset({"agent"})
+_MOST_CAUSED: Final = 4_096
+_BY_NOBODY: Final = Cause()
 
 
 @final
@@ -42,11 +45,17 @@ class Inner:
         self._run = run
         self._tasks = tasks
         self._under_way: dict[str, Call] = {}
+        self._caused: OrderedDict[str, Cause] = OrderedDict()
+        """The last calls that were set off by firings: what is told of them, or because of them, often comes after their end."""
 
     @contextmanager
     def under(self, call: Call) -> Generator[None]:
         """For as long as `call` runs, others can be made inside of it."""
         self._under_way[call.id] = call
+        if call.cause.firings:
+            self._caused[call.id] = call.cause
+            if len(self._caused) > _MOST_CAUSED:
+                self._caused.popitem(last=False)
         try:
             yield
         finally:
@@ -56,6 +65,10 @@ class Inner:
         """How deep a call lies that is made inside of `parent`; just below the top where that is over already."""
         outer = self._under_way.get(parent)
         return outer.depth + 1 if outer is not None else 1
+
+    def cause_of(self, call_id: str) -> Cause:
+        """What set a call off that was made here, also where it is over already."""
+        return self._caused.get(call_id, _BY_NOBODY)
 
     async def call(self, inside: str, skill: str, tool: str, arguments: dict[str, Json]) -> Outcome:
         """A call that the code of `skill` makes."""
@@ -94,6 +107,7 @@ def inner_call(outer: Call, principal: Principal, tool: str, arguments: Json) ->
         parent=outer.id,
         depth=outer.depth + 1,
         unattended=outer.unattended,
+        cause=outer.cause,
     )
 
 
@@ -106,6 +120,7 @@ def made_for(
     surroundings: Surroundings,
     *,
     unattended: bool,
+    cause: Cause = _BY_NOBODY,
 ) -> Call:
     """A call that a module makes for `principal`."""
     return Call(
@@ -117,6 +132,7 @@ def made_for(
         depth=depth,
         surroundings=surroundings,
         unattended=unattended,
+        cause=cause,
     )
 
 

@@ -101,6 +101,7 @@ class Kernel:
                 arguments=approved.authorized.valid.arguments,
                 surroundings=call.surroundings,
                 depth=call.depth,
+                cause=call.cause,
             )
             try:
                 value = await self._doer(parts.modules, asked)(asked)

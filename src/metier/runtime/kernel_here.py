@@ -18,7 +18,7 @@ from metier.catalog.here import owner
 from metier.config.settings import Settings
 from metier.hooks import Hooks
 from metier.host.running import Running
-from metier.model.call import Call, Principal, Surroundings
+from metier.model.call import Call, Cause, Principal, Surroundings
 from metier.model.digest import Json
 from metier.model.outcome import Failed, Outcome
 from metier.model.ports import OperationFunction
@@ -143,16 +143,21 @@ class KernelHere:
         role = await to_thread.run_sync(HostRole.try_take, self._needs.settings().home)
         if not isinstance(role, HostRole):
             return
-        kernel = await self._made(doors, say)
-        parts = await kernel.host()
-        await parts.residents.expect()
-        self.hosting = Hosting(
-            role,
-            do=kernel.do,
-            database=self._needs.database,
-            events=parts.events,
-            tasks=parts.background(),
-        )
+        try:
+            kernel = await self._made(doors, say)
+            parts = await kernel.open()
+            await parts.residents.expect()
+            await kernel.host()
+            self.hosting = Hosting(
+                role,
+                do=kernel.do,
+                database=self._needs.database,
+                events=parts.events,
+                tasks=parts.background(),
+            )
+        except BaseException:  # whoever looks at what went wrong would keep the role with it
+            role.release()
+            raise
         self._needs.tasks.start_soon(tell_hooks, parts.events, self._needs.hooks)
         await self._needs.tasks.start(self.hosting.run)
 
@@ -194,11 +199,17 @@ class KernelHere:
                 take_up=needs.take_up,
                 say=say,
                 doors=doors,
+                cause_of=needs.inner.cause_of,
             )
             kernel = Kernel(needs.settings().home, given)
-            parts = await kernel.open()
-            await parts.triggers.load()
-            await parts.settings.seal_anew()
+            try:
+                parts = await kernel.open()
+                await parts.triggers.load()
+                await parts.settings.seal_anew()
+            except BaseException:
+                with anyio.CancelScope(shield=True):
+                    await kernel.aclose()
+                raise
             needs.tasks.start_soon(parts.triggers.watch)
             self._kernel = kernel
             return kernel
@@ -221,8 +232,12 @@ class Calling:
         parent: str | None = None,
         surroundings: Surroundings = _NO_SURROUNDINGS,
         unattended: bool = True,
+        cause: Cause | None = None,
     ) -> Outcome:
         """As `metier.kernel.calling.Calls` has it."""
         depth = self._inner.depth_in(parent) if parent is not None else 0
-        call = made_for(principal, tool, arguments, parent, depth, surroundings, unattended=unattended)
+        cause = cause or self._inner.cause_of(parent or "")
+        call = made_for(
+            principal, tool, arguments, parent, depth, surroundings, unattended=unattended, cause=cause
+        )
         return await self._run(call)

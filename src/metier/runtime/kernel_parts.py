@@ -33,7 +33,8 @@ from metier.kernel.settings import SkillSettings
 from metier.kernel.settings_watch import SettingsWatch
 from metier.kernel.skills import Skills
 from metier.kernel.store import Store
-from metier.kernel.triggers import Triggers
+from metier.kernel.triggers import Triggers, no_cause
+from metier.model.call import Cause
 from metier.record.database import Database
 
 Background: TypeAlias = Mapping[str, Callable[[], Awaitable[None]]]
@@ -73,6 +74,8 @@ class Given(Struct, frozen=True, kw_only=True):
     say: Callable[[str], None]
     """Tells who looks at the host."""
     doors: "Sequence[Callable[[Parts], Door]]" = ()
+    cause_of: Callable[[str], Cause] = no_cause
+    """What set off a call that was made here."""
 
 
 @final
@@ -104,6 +107,7 @@ class Parts:
             owner=owner,
             inbox=self.inbox,
             skill_of=lambda module: self.modules.owner(module),
+            cause_of=given.cause_of,
         )
         self.schedules = Schedules(store=store, events=events, calls=calls, catalog=catalog, owner=owner)
         self.announcements = Announcements(store, given.database, events, given.settings)

@@ -4,8 +4,8 @@ and its outcome when it ends; what the skill asks for meanwhile are calls of the
 
 import os
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, final
 
 from anyio import to_thread
@@ -39,6 +39,7 @@ from metier.record.stop import stopped_in
 from metier.runtime.inner import Inner, by_skill, inner_call
 from metier.runtime.probing import module_name
 from metier.runtime.sandboxes import Sandboxes
+from metier.sandbox.given import Given, told_to
 from metier.sandbox.given_secrets import mask_of, masked
 from metier.sandbox.secret import Mask
 
@@ -142,7 +143,12 @@ class Living:
         def host(job: Job) -> AbstractAsyncContextManager[Host]:
             life.mask = mask_of(job)
             more = services_of(life, life.mask)
-            return self._sandboxes.host(job, self._settings(), None, more)
+            if isinstance(
+                job.entry, PythonHandler
+            ):  # what it fetches is not seen here, so nobody knows what it is told
+                return self._sandboxes.host(job, self._settings(), None, more)
+            life.told = told_to(job)
+            return _heard(self._sandboxes.host(job, self._settings(), None, more, life.told), life.told)
 
         lived = replace(
             house, tools={NAME: tool}, look=look, workshop=replace(house.workshop, host=host, life=life)
@@ -164,12 +170,16 @@ class _Life:
 
     def __init__(self, resident: Resident, call: Call, inner: Inner) -> None:
         self.mask = Mask()
+        self.told: Given | None = None
+        """What it was told, where all of that is seen."""
         self._resident = resident
         self._call = call
         self._inner = inner
 
     def ready(self, operate: Operate) -> None:
         async def without_secrets(params: dict[str, Json], seconds: float) -> Answered | NotAnswered:
+            if self.told is not None:
+                self.told.hear(params)
             answer = await operate(params, seconds)
             if not self.mask:
                 return answer
@@ -185,7 +195,10 @@ class _Life:
         if tool == TAKE_IN:
             arguments = await to_thread.run_sync(taken_in, arguments)
         made = inner_call(self._call, asked, tool, arguments)
-        return await self._inner.run(replace(made, depth=self._resident.depth_in(inside)))
+        resident = self._resident
+        return await self._inner.run(
+            replace(made, depth=resident.depth_in(inside), cause=resident.cause_in(inside))
+        )
 
     async def register(self, name: str, operations: Sequence[str], *, hears: bool) -> NotAnswered | None:
         return await self._resident.register(name, operations, hears=hears)
@@ -198,6 +211,26 @@ class _Life:
 
     async def state_set(self, key: str, value: Json) -> Answered | NotAnswered:
         return await self._resident.state_set(key, value)
+
+
+@final
+class _Hearing:
+    """A host whose answers are kept account of: what stands in them the code did not come up with."""
+
+    def __init__(self, host: Host, told: Given) -> None:
+        self._host = host
+        self._told = told
+
+    async def ask(self, method: str, params: dict[str, Json]) -> Answered | NotAnswered:
+        answer = await self._host.ask(method, params)
+        self._told.hear(answer.value if isinstance(answer, Answered) else answer.message)
+        return answer
+
+
+@asynccontextmanager
+async def _heard(host: AbstractAsyncContextManager[Host], told: Given) -> AsyncGenerator[Host]:
+    async with host as opened:
+        yield _Hearing(opened, told)
 
 
 def _problem(catalog: Catalog, skill: str) -> tuple[Status, str] | None:

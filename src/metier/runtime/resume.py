@@ -26,7 +26,7 @@ async def resume(settings: Settings, approval_id: str) -> Outcome | Approval:
         if found is not None and found.state == "spent":
             return found
     async with at_terminal(settings) as runtime:
-        return await runtime._resume(approval_id, of=None)  # pyright: ignore[reportPrivateUsage]
+        return await runtime._engine.resume(approval_id, of=None)  # pyright: ignore[reportPrivateUsage]
 
 
 def _look(settings: Settings, approval_id: str) -> Approval | None:

@@ -17,6 +17,7 @@ from metier.sandbox.wall import Wall
 
 if TYPE_CHECKING:
     from metier.host.bridge import Service
+    from metier.sandbox.given import Given
 
 
 @final
@@ -41,11 +42,13 @@ class Sandboxes:
         settings: Settings | None = None,
         caller: Caller | None = None,
         more: "Mapping[str, Service] | None" = None,
+        given: "Given | None" = None,
     ) -> AsyncGenerator[Host]:
         """The bridge of one run: open while it runs, and everything is refused once it is over.
 
         `settings` are those of now, where they may have changed since the sandboxes were made. `caller` makes the calls that
-        the code of a skill asks for. `more` is what a skill that lives may ask for besides; its log keeps what was said last.
+        the code of a skill asks for. `more` is what a skill that lives may ask for besides; its log keeps what was said last. `given` is
+        what it was told, where somebody keeps account of that.
         """
         from metier.host.bridge import Bridge
         from metier.host.call_log import CallLog, WriteCallLog
@@ -73,7 +76,7 @@ class Sandboxes:
             "http": Http(
                 granted.hosts,
                 lambda name: known.reveal(name) if name in granted.secrets else own(name),
-                given=given_to(job),
+                given=given or given_to(job),
                 secrets=granted.secrets | names_of_own_settings(settings.home, job.skill),
             ),
             "log": Log(job.call_id, job.skill, log),

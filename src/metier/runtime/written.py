@@ -15,5 +15,5 @@ async def call_written(
     except ValueError as error:
         call = runtime._call(tool, None, unattended=unattended)  # pyright: ignore[reportPrivateUsage]
         refused = unreadable(call.id, f"the arguments are not strict JSON: {error}")
-        return await runtime._run(call, refused)  # pyright: ignore[reportPrivateUsage]
+        return await runtime._engine.run(call, refused)  # pyright: ignore[reportPrivateUsage]
     return await runtime.call(tool, arguments, unattended=unattended)

@@ -15,6 +15,7 @@ import unicodedata
 from collections.abc import Generator, Iterable
 from typing import Final, TypeAlias, final
 
+import anyio
 from anyio import to_thread
 
 from metier.model.digest import Json
@@ -25,6 +26,8 @@ from metier.sandbox.spelled import views
 
 MOST_CHARACTERS: Final = 2_000_000
 """In more than this nobody can tell what was named."""
+MOST_HEARD: Final = 200_000
+"""The same for what comes bit by bit, and is kept until it is read."""
 _LARGE: Final = 20_000
 """More than this is read in a thread: everybody else's calls are on the loop."""
 
@@ -55,22 +58,39 @@ class Given:
         """With `more`, it is given more all the time, and nobody knows what."""
         self._values = values
         self._more = more
-        self._named: _Named | None = None
+        self._unread: list[Json] = [*values]
+        self._size = 0
+        self._heard = 0
+        self._named = _Named(())
+        self._reading = anyio.Lock()
+
+    def hear(self, value: Json) -> None:
+        """It is told this too. After `MOST_HEARD` characters nobody can tell any more what it was told, as with `more`."""
+        if self._more:
+            return
+        self._heard += sum(map(len, _texts([value])))
+        self._unread.append(value)
+        if self._heard > MOST_HEARD:
+            self._more = True
+            self._unread.clear()
 
     async def named(self, host: str, address: str) -> bool:
         """Whether somebody outside may have named the closed place that is called `host` and lies at `address`."""
-        if self._more:
-            return True
-        if self._named is None:
-            texts = list(_texts(self._values))
-            size = sum(map(len, texts))
-            if size > MOST_CHARACTERS:
-                return True
-            large = size > _LARGE
-            self._named = (
-                await to_thread.run_sync(_Named, texts, abandon_on_cancel=True) if large else _Named(texts)
-            )
-        return self._named.holds(host, address)
+        async with self._reading:  # what somebody else reads just now counts too
+            while self._unread and not self._more:
+                count = len(self._unread)
+                texts = list(_texts(self._unread))
+                size = sum(map(len, texts))
+                if self._size + size > MOST_CHARACTERS:
+                    return True
+                self._named.add(
+                    await to_thread.run_sync(_Named, texts, abandon_on_cancel=True)
+                    if size > _LARGE
+                    else _Named(texts)
+                )
+                self._size += size
+                del self._unread[:count]
+        return self._more or self._named.holds(host, address)
 
     def says(self, word: str) -> bool:
         """Whether `word` stands there as a text of its own, or as a word of one."""
@@ -81,9 +101,15 @@ class Given:
 
 def given_to(job: Job) -> Given:
     """All that a run is told from outside. What it finds in files is not known here. Code that lives is told something with every
-    operation and by every answer: whoever writes to it in a chat could name an address, and have it disabled."""
+    operation and by every answer: whoever writes to it in a chat could name an address, and have it disabled. Who sees all of
+    that goes on with `told_to` and `hear`."""
     lives = isinstance(job.entry, ScriptHandler | PythonHandler) and job.entry.life
     return Given(job.arguments, job.context, *job.environment.values(), more=lives)
+
+
+def told_to(job: Job) -> Given:
+    """What code that lives is told to begin with."""
+    return Given(job.arguments, job.context, *job.environment.values())
 
 
 @final
@@ -99,6 +125,12 @@ class _Named:
                 self._read(spelled)
         if any(why_closed_name(name) == _THIS_MACHINE for name in self._names):
             self._addresses.update(_LOOPBACK)
+
+    def add(self, other: "_Named") -> None:
+        """Those of `other` too."""
+        self._names |= other._names
+        self._addresses |= other._addresses
+        self._networks |= other._networks
 
     def holds(self, host: str, address: str) -> bool:
         if host.lower().rstrip(".") in self._names:

@@ -1,9 +1,11 @@
 """What is asked of code that lives: operations, over the wire on which it asks us.
 
 Ids are our own, counted up, and an answer counts once, to what is open. One that comes too late is known and dropped: its
-id stays open until then, and is one of the few that may be. A life has no end by itself, so it is held to a pace instead of a total.
+id stays open until then, and is one of the few that may be. One that nobody waits for any more has the time it was given, like any
+other; after that the life hangs, and who asks next is told so. A life has no end by itself, so it is held to a pace instead of a total.
 """
 
+import math
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final, final
@@ -23,6 +25,8 @@ BURST: Final = 4_000.0
 """Messages that it may begin in a second, and in a row."""
 _MESSAGE_BYTES: Final = 4_096
 """Each so many bytes count as a message."""
+HUNG: Final = "Hung"
+"""The name of what is said in place of an answer where the life has to be started anew."""
 GONE: Final = NotAnswered(name="Gone", message="It is over, and answers nothing any more")
 
 
@@ -47,11 +51,13 @@ class Pace:
 class _Awaited:
     """An answer that is on its way. Perhaps nobody waits for it any more."""
 
-    __slots__ = ("answer", "come")
+    __slots__ = ("answer", "come", "until")
 
     def __init__(self) -> None:
         self.come = anyio.Event()
         self.answer: Answered | NotAnswered = GONE
+        self.until = math.inf
+        """When it has to have come, where who waited for it went away before that."""
 
 
 @final
@@ -70,6 +76,9 @@ class Asking:
         """Have it do one thing."""
         if self._over:
             return GONE
+        began = time.monotonic()
+        if any(each.until <= began for each in self._open.values()):
+            return NotAnswered(name=HUNG, message="It never answered what was asked of it before")
         if len(self._open) >= MOST_OPEN:
             message = f"It has {MOST_OPEN} things to do already; ask again when it has done some"
             return NotAnswered(name="Busy", message=message)
@@ -92,6 +101,9 @@ class Asking:
                     self._post(line)
                     await awaited.come.wait()
                 return awaited.answer
+        except anyio.get_cancelled_exc_class():
+            awaited.until = began + seconds
+            raise
         finally:
             if not sent:  # it was never told, so no answer is owed
                 self._open.pop(number, None)

@@ -1,7 +1,7 @@
 """A Telegram on this machine: the Bot API as its public description has it, for tests of what speaks to it.
 
 It listens on 127.0.0.1 only and wants the token in the path. `post`, `message` and `press` of its `state` are what people do in their
-chats; `cut`, `flood`, `garble` and `slow` are what goes wrong. A client that works with it works with the real one: only the
+chats; `cut`, `flood`, `garble`, `refuse` and `slow` are what goes wrong. A client that works with it works with the real one: only the
 address is another.
 """
 
@@ -42,12 +42,14 @@ class BotApiServer:
     """`with BotApiServer() as telegram:`, and give the client `telegram.url` and `telegram.token`."""
 
     def __init__(self, *, token: str = "7000000001:AAtest-token_of-a-bot-that-is-none-00") -> None:  # noqa: S107
+        """The number before the colon is the bot's."""
         self.token = token
-        self.state = BotState()
+        self.state = BotState(int(token.partition(":")[0]))
         self.asked: list[Asked] = []
         self._cuts: list[str] = []
         self._floods: list[int] = []
         self._garbled: list[bytes] = []
+        self._refused: list[tuple[str, str]] = []
         self._broken = 0
         self._delay = 0.0
         self._server: ThreadingHTTPServer | None = None
@@ -90,6 +92,10 @@ class BotApiServer:
     def garble(self, data: bytes = b'{"ok": tru', times: int = 1) -> None:
         """Answer the next polls with this, and status 200."""
         self._garbled += [data] * times
+
+    def refuse(self, method: str, description: str, times: int = 1) -> None:
+        """Answer the next requests of a method with a 400."""
+        self._refused += [(method, f"Bad Request: {description}")] * times
 
     def fail(self, times: int = 1) -> None:
         """Answer the next requests with a 502, in HTML as a proxy would."""
@@ -153,6 +159,8 @@ class BotApiServer:
                 raise Refusal(401, "Unauthorized")
             if self._garbled and method == "getUpdates":
                 return 200, self._garbled.pop(0)
+            if self._refused and method == self._refused[0][0]:
+                raise Refusal(400, self._refused.pop(0)[1])
             if self._floods and method.startswith(("send", "edit")):
                 seconds = self._floods.pop(0)
                 raise Refusal(429, f"Too Many Requests: retry after {seconds}", seconds)

@@ -56,7 +56,8 @@ class Sent(msgspec.Struct, kw_only=True):
 class BotState:
     """One bot: what waits for it, what it sent. Safe to be used by several threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, bot: int = BOT_ID) -> None:
+        self.bot = bot
         self.turn = threading.Condition()
         self.waiting: deque[dict[str, Any]] = deque()
         """Updates that were not confirmed, in order."""
@@ -115,7 +116,7 @@ class BotState:
         chat = {"id": sent.chat, "type": "private" if sent.chat > 0 else "supergroup"}
         message = {
             "message_id": sent.message_id,
-            "from": me(),
+            "from": me(self.bot),
             "chat": chat,
             "date": int(sent.at),
             "text": sent.text,
@@ -137,7 +138,7 @@ class BotState:
             Refusal: as the real one would refuse.
         """
         found = {
-            "getme": lambda: me(),
+            "getme": lambda: me(self.bot),
             "getupdates": lambda: self._get_updates(given),
             "sendmessage": lambda: self._send(given),
             "senddocument": lambda: self._send(given, document=given.get("document")),
@@ -211,7 +212,7 @@ class BotState:
             )
             self.sent.append(sent)
             self.turn.notify_all()
-        return _message(sent)
+        return _message(sent, self.bot)
 
     def _edit(self, given: dict[str, Any]) -> dict[str, Any]:
         chat, text = self._chat(given), str(given.get("text", ""))
@@ -230,7 +231,7 @@ class BotState:
                 )
             found[0].text, found[0].buttons, found[0].edits = text, buttons, found[0].edits + 1
             self.turn.notify_all()
-            return _message(found[0])
+            return _message(found[0], self.bot)
 
     def _answer(self, given: dict[str, Any]) -> bool:
         query = str(given.get("callback_query_id", ""))
@@ -275,10 +276,10 @@ class BotState:
         }
 
 
-def me() -> dict[str, Any]:
+def me(bot: int = BOT_ID) -> dict[str, Any]:
     """The bot itself."""
     return {
-        "id": BOT_ID,
+        "id": bot,
         "is_bot": True,
         "first_name": "Metier",
         "username": "metier_test_bot",
@@ -317,11 +318,11 @@ def _buttons(markup: Any) -> tuple[tuple[str, str], ...]:
     return found
 
 
-def _message(sent: Sent) -> dict[str, Any]:
+def _message(sent: Sent, bot: int) -> dict[str, Any]:
     chat = {"id": sent.chat, "type": "private" if sent.chat > 0 else "supergroup"}
     return {
         "message_id": sent.message_id,
-        "from": me(),
+        "from": me(bot),
         "chat": chat,
         "date": int(sent.at),
         "text": sent.text,

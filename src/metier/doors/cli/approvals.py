@@ -164,7 +164,7 @@ def _decide(
         made = decide(
             database,
             approval,
-            by=at_the_terminal(),
+            by=at_the_terminal(settings),
             decision="approve",
             scope=scope,
             grant=grant,
@@ -228,9 +228,10 @@ def revoke_command(ctx: click.Context, approval: str, as_json: bool) -> None:
     _ended(ctx, approval, made, "is taken back", as_json=as_json)
 
 
-def at_the_terminal() -> Decider:
-    """Who decides here. What he may do is looked up again where it counts."""
-    return Decider(id=owner(), kind="human", rights=ROLES["owner"])
+def at_the_terminal(settings: Settings | None = None) -> Decider:
+    """Who decides here. What he may do is looked up again where it counts. `settings` say which chats are his, for a yes."""
+    chats = settings.telegram.chats_of(owner()) if settings is not None else frozenset[str]()
+    return Decider(id=owner(), kind="human", rights=ROLES["owner"], chats=chats)
 
 
 def _found(settings: Settings, approval: str) -> Approval | None:

@@ -49,7 +49,7 @@ async def ask_here(settings: Settings, approval_id: str) -> Answer:
                 decide,
                 database,
                 approval_id,
-                by=at_the_terminal(),
+                by=at_the_terminal(settings),
                 decision="deny" if said.scope is None else "approve",
                 scope=said.scope or "once",
                 word=said.word,

@@ -1,10 +1,12 @@
 """What `metier triggers` and `metier schedules` have in common: the owner asks for an operation, and is told how that ended."""
 
 import sys
+from collections.abc import Callable
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeAlias
 
 import click
+import msgspec
 
 from metier.doors.cli import ended
 from metier.doors.cli.opening import settings_of
@@ -12,8 +14,13 @@ from metier.doors.cli.working import work
 from metier.model import strictjson
 from metier.model.digest import Json
 from metier.model.outcome import Completed
-from metier.model.text import one_line
+from metier.model.text import one_line, visible
 
+JSON: Final = click.option(
+    "--json", "as_json", is_flag=True, help="Print how the call ended as one JSON object."
+)
+Line: TypeAlias = Callable[[dict[str, Json]], str]
+"""One of them in one line."""
 _MOST: Final = 200_000
 
 
@@ -84,3 +91,67 @@ def local(value: Json) -> str:
     if isinstance(value, int | float) and value:
         return datetime.fromtimestamp(value).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
     return "never"
+
+
+def show_all(ctx: click.Context, what: str, line: Line, *, as_json: bool) -> None:
+    """Print every one of `what`, with what is wrong with it or what it last did."""
+    answer = asked(ctx, f"{what}.list", {}, as_json=as_json)
+    if answer is None:
+        return
+    found = rows(answer, what)
+    for row in found:
+        click.echo(line(row))
+        if problem := text_of(row, "problem", 200) or text_of(row, "last_outcome", 200):
+            click.echo(f"    {problem}")
+    if not found:
+        click.echo(f"There are no {what}. `metier {what} add --help` says how to set one up.", err=True)
+
+
+def show_one(answer: dict[str, Json], line: Line) -> None:
+    """Print one of them: whose it is, and all that it says."""
+    skill = text_of(answer, "skill", 80)
+    click.echo(line(answer))
+    click.echo(
+        f"  set up by {text_of(answer, 'owner')}" + (f", from the file of the skill {skill}" if skill else "")
+    )
+    if problem := text_of(answer, "problem", 300):
+        click.echo(f"  broken: {problem}")
+    show_definition(answer.get("definition"))
+
+
+def show_definition(value: Json) -> None:
+    """Print all that one of them says."""
+    click.echo(visible(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()))
+
+
+def show_done(answer: dict[str, Json] | None, done: str) -> None:
+    """Print what became of one of them; nothing where that was printed already."""
+    if answer is not None:
+        click.echo(f"✓ {text_of(answer, 'name') or text_of(answer, 'id')} {done}")
+
+
+def adopt(ctx: click.Context, what: str, skill: str, show: Line | None, *, yes: bool, as_json: bool) -> None:
+    """Accept what the file of a skill declares, once the person at the terminal saw it and said yes.
+
+    Args:
+        show: a line above each, where there is more to say than its definition.
+    """
+    if as_json and not yes:
+        raise click.UsageError("--json cannot ask, so it needs --yes.")
+    arguments: dict[str, Json] = {"skill": skill}
+    if not yes and (shown := asked(ctx, f"{what}.declared", arguments, as_json=False)) is not None:
+        found = rows(shown, what)
+        for row in found:
+            if show is not None:
+                click.echo(show(row))
+            show_definition(row.get("definition"))
+        if any(not row.get("wider") for row in found):
+            click.confirm("Let these act on your behalf?", abort=True, err=True)
+            arguments["digest"] = shown.get("digest")
+    answer = asked(ctx, f"{what}.adopt", arguments, as_json=as_json)
+    if answer is None:
+        return
+    for row in rows(answer, "adopted"):
+        click.echo(f"✓ {text_of(row, 'name')} is set up ({text_of(row, 'id')}).")
+    for row in rows(answer, "left"):
+        click.echo(f"✗ {text_of(row, 'name')} is not set up: {text_of(row, 'why', 200)}")

@@ -76,6 +76,7 @@ def _request(shown: Shown) -> list[str]:
     for name, value in (
         ("session", shown.session),
         ("channel", shown.channel),
+        ("set off by", shown.cause),
         ("inside call", shown.parent),
     ):
         if value:

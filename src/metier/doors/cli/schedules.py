@@ -6,11 +6,22 @@ from typing import Final
 import click
 import msgspec
 
-from metier.doors.cli.by_itself import asked, definition, given_arguments, local, rows, text_of
+from metier.doors.cli.by_itself import (
+    JSON,
+    adopt,
+    asked,
+    definition,
+    given_arguments,
+    local,
+    rows,
+    show_all,
+    show_done,
+    show_one,
+    text_of,
+)
 from metier.model.digest import Json
 from metier.model.text import one_line, visible
 
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print how the call ended as one JSON object.")
 _EVERY: Final = re.compile(r"([1-9][0-9]{0,8})([smhd])", re.ASCII)
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
@@ -21,20 +32,11 @@ def schedules_command() -> None:
 
 
 @schedules_command.command("list")
-@_JSON
+@JSON
 @click.pass_context
 def list_command(ctx: click.Context, as_json: bool) -> None:
     """Print every schedule: when it is due, what it last did, and what it missed."""
-    answer = asked(ctx, "schedules.list", {}, as_json=as_json)
-    if answer is None:
-        return
-    found = rows(answer, "schedules")
-    for row in found:
-        click.echo(_line(row))
-        if problem := text_of(row, "problem", 200) or text_of(row, "last_outcome", 200):
-            click.echo(f"    {problem}")
-    if not found:
-        click.echo("There are no schedules. `metier schedules add --help` says how to set one up.", err=True)
+    show_all(ctx, "schedules", _line, as_json=as_json)
 
 
 @schedules_command.command("add")
@@ -46,7 +48,7 @@ def list_command(ctx: click.Context, as_json: bool) -> None:
 @click.option("--at", metavar="MOMENT", help="Once, for example 2030-01-31T08:00:00+01:00.")
 @click.option("--tool", metavar="TOOL", help="What it calls.")
 @click.option("--arguments", default="{}", metavar="JSON", help="For the tool.")
-@_JSON
+@JSON
 @click.pass_context
 def add_command(
     ctx: click.Context,
@@ -87,21 +89,14 @@ def add_command(
 
 @schedules_command.command("show")
 @click.argument("id")
-@_JSON
+@JSON
 @click.pass_context
 def show_command(ctx: click.Context, id: str, as_json: bool) -> None:
     """Print the schedule ID (or its name) and its last firings."""
     answer = asked(ctx, "schedules.get", {"id": id}, as_json=as_json)
     if answer is None:
         return
-    click.echo(_line(answer))
-    skill = text_of(answer, "skill", 80)
-    click.echo(
-        f"  set up by {text_of(answer, 'owner')}" + (f", from the file of the skill {skill}" if skill else "")
-    )
-    if problem := text_of(answer, "problem", 300):
-        click.echo(f"  broken: {problem}")
-    click.echo(visible(msgspec.json.format(msgspec.json.encode(answer.get("definition")), indent=2).decode()))
+    show_one(answer, _line)
     for row in rows(answer, "firings"):
         again = f" (attempt {text_of(row, 'attempt')})" if row.get("attempt") not in (0, 1) else ""
         click.echo(
@@ -111,36 +106,36 @@ def show_command(ctx: click.Context, id: str, as_json: bool) -> None:
 
 @schedules_command.command("enable")
 @click.argument("id")
-@_JSON
+@JSON
 @click.pass_context
 def enable_command(ctx: click.Context, id: str, as_json: bool) -> None:
     """Let the schedule ID be due again, from now on."""
     answer = asked(ctx, "schedules.enable", {"id": id}, as_json=as_json)
     if answer is not None:
-        _done(answer, f"is due again, first {local(answer.get('next_due'))}.")
+        show_done(answer, f"is due again, first {local(answer.get('next_due'))}.")
 
 
 @schedules_command.command("disable")
 @click.argument("id")
-@_JSON
+@JSON
 @click.pass_context
 def disable_command(ctx: click.Context, id: str, as_json: bool) -> None:
     """Keep the schedule ID from being due."""
-    _done(asked(ctx, "schedules.disable", {"id": id}, as_json=as_json), "is not due any more.")
+    show_done(asked(ctx, "schedules.disable", {"id": id}, as_json=as_json), "is not due any more.")
 
 
 @schedules_command.command("rm")
 @click.argument("id")
-@_JSON
+@JSON
 @click.pass_context
 def remove_command(ctx: click.Context, id: str, as_json: bool) -> None:
     """Remove the schedule ID."""
-    _done(asked(ctx, "schedules.remove", {"id": id}, as_json=as_json), "is removed.")
+    show_done(asked(ctx, "schedules.remove", {"id": id}, as_json=as_json), "is removed.")
 
 
 @schedules_command.command("run")
 @click.argument("id")
-@_JSON
+@JSON
 @click.pass_context
 def run_command(ctx: click.Context, id: str, as_json: bool) -> None:
     """Do what the schedule ID does, now and whatever its conditions say."""
@@ -157,7 +152,7 @@ def run_command(ctx: click.Context, id: str, as_json: bool) -> None:
 
 
 @schedules_command.command("missed")
-@_JSON
+@JSON
 @click.pass_context
 def missed_command(ctx: click.Context, as_json: bool) -> None:
     """Print what was due while no host ran. None of it is made up for."""
@@ -176,13 +171,15 @@ def missed_command(ctx: click.Context, as_json: bool) -> None:
 
 @schedules_command.command("adopt")
 @click.argument("skill")
-@_JSON
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@JSON
 @click.pass_context
-def adopt_command(ctx: click.Context, skill: str, as_json: bool) -> None:
-    """Accept the schedules that the file of SKILL declares. Until then they do nothing; then they act on your behalf."""
-    answer = asked(ctx, "schedules.adopt", {"skill": skill}, as_json=as_json)
-    for row in rows(answer, "adopted") if answer is not None else []:
-        click.echo(f"✓ {text_of(row, 'name')} is set up ({text_of(row, 'id')}).")
+def adopt_command(ctx: click.Context, skill: str, yes: bool, as_json: bool) -> None:
+    """Accept the schedules that the file of SKILL declares. Until then they do nothing; then they act on your behalf.
+
+    What they do is shown first.
+    """
+    adopt(ctx, "schedules", skill, None, yes=yes, as_json=as_json)
 
 
 def _milliseconds(every: str) -> int:
@@ -190,11 +187,6 @@ def _milliseconds(every: str) -> int:
     if found is None:
         raise click.UsageError(f"--every {one_line(every, 40)!r} is no time; write 30s, 15m, 6h or 1d")
     return int(found[1]) * _SECONDS[found[2]] * 1_000
-
-
-def _done(answer: dict[str, Json] | None, done: str) -> None:
-    if answer is not None:
-        click.echo(f"✓ {text_of(answer, 'name') or text_of(answer, 'id')} {done}")
 
 
 def _line(row: dict[str, Json]) -> str:

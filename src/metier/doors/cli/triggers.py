@@ -3,11 +3,21 @@
 import click
 import msgspec
 
-from metier.doors.cli.by_itself import asked, definition, given_arguments, local, rows, text_of
+from metier.doors.cli.by_itself import (
+    JSON,
+    adopt,
+    asked,
+    definition,
+    given_arguments,
+    local,
+    rows,
+    show_all,
+    show_done,
+    show_one,
+    text_of,
+)
 from metier.model.digest import Json
-from metier.model.text import one_line, visible
-
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print how the call ended as one JSON object.")
+from metier.model.text import one_line
 
 
 @click.group("triggers")
@@ -16,20 +26,11 @@ def triggers_command() -> None:
 
 
 @triggers_command.command("list")
-@_JSON
+@JSON
 @click.pass_context
 def list_command(ctx: click.Context, as_json: bool) -> None:
     """Print every trigger: what sets it off, what it does, and why it does not fire."""
-    answer = asked(ctx, "triggers.list", {}, as_json=as_json)
-    if answer is None:
-        return
-    found = rows(answer, "triggers")
-    for row in found:
-        click.echo(_line(row))
-        if problem := text_of(row, "problem", 200) or text_of(row, "last_outcome", 200):
-            click.echo(f"    {problem}")
-    if not found:
-        click.echo("There are no triggers. `metier triggers add --help` says how to set one up.", err=True)
+    show_all(ctx, "triggers", _line, as_json=as_json)
 
 
 @triggers_command.command("add")
@@ -56,7 +57,7 @@ def list_command(ctx: click.Context, as_json: bool) -> None:
 @click.option(
     "--cooldown", type=float, default=0.0, metavar="SECONDS", help="How long it rests after each firing."
 )
-@_JSON
+@JSON
 @click.pass_context
 def add_command(
     ctx: click.Context,
@@ -107,59 +108,56 @@ def add_command(
 
 @triggers_command.command("show")
 @click.argument("id")
-@_JSON
+@JSON
 @click.pass_context
 def show_command(ctx: click.Context, id: str, as_json: bool) -> None:
     """Print the trigger ID (or its name) and what it last did."""
     answer = asked(ctx, "triggers.get", {"id": id}, as_json=as_json)
     if answer is None:
         return
-    click.echo(_line(answer))
-    click.echo(f"  set up by {text_of(answer, 'owner')}" + _from(answer))
-    if problem := text_of(answer, "problem", 300):
-        click.echo(f"  broken: {problem}")
-    written = msgspec.json.format(msgspec.json.encode(answer.get("definition")), indent=2).decode()
-    click.echo(visible(written))
+    show_one(answer, _line)
     for row in rows(answer, "firings"):
         click.echo(f"  {local(row.get('at'))}  {text_of(row, 'outcome', 200)}  {text_of(row, 'call_id')}")
 
 
 @triggers_command.command("enable")
 @click.argument("id")
-@_JSON
+@JSON
 @click.pass_context
 def enable_command(ctx: click.Context, id: str, as_json: bool) -> None:
     """Let the trigger ID fire."""
-    _done(asked(ctx, "triggers.enable", {"id": id}, as_json=as_json), "fires again.")
+    show_done(asked(ctx, "triggers.enable", {"id": id}, as_json=as_json), "fires again.")
 
 
 @triggers_command.command("disable")
 @click.argument("id")
-@_JSON
+@JSON
 @click.pass_context
 def disable_command(ctx: click.Context, id: str, as_json: bool) -> None:
     """Keep the trigger ID from firing."""
-    _done(asked(ctx, "triggers.disable", {"id": id}, as_json=as_json), "does not fire any more.")
+    show_done(asked(ctx, "triggers.disable", {"id": id}, as_json=as_json), "does not fire any more.")
 
 
 @triggers_command.command("rm")
 @click.argument("id")
-@_JSON
+@JSON
 @click.pass_context
 def remove_command(ctx: click.Context, id: str, as_json: bool) -> None:
     """Remove the trigger ID."""
-    _done(asked(ctx, "triggers.remove", {"id": id}, as_json=as_json), "is removed.")
+    show_done(asked(ctx, "triggers.remove", {"id": id}, as_json=as_json), "is removed.")
 
 
 @triggers_command.command("adopt")
 @click.argument("skill")
-@_JSON
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@JSON
 @click.pass_context
-def adopt_command(ctx: click.Context, skill: str, as_json: bool) -> None:
-    """Accept the triggers that the file of SKILL declares. Until then they fire nothing; then they act on your behalf."""
-    answer = asked(ctx, "triggers.adopt", {"skill": skill}, as_json=as_json)
-    for row in rows(answer, "adopted") if answer is not None else []:
-        click.echo(f"✓ {text_of(row, 'name')} is set up ({text_of(row, 'id')}).")
+def adopt_command(ctx: click.Context, skill: str, yes: bool, as_json: bool) -> None:
+    """Accept the triggers that the file of SKILL declares. Until then they fire nothing; then they act on your behalf.
+
+    What they do is shown first. One that reaches further than the skill itself is not accepted this way.
+    """
+    adopt(ctx, "triggers", skill, _shown, yes=yes, as_json=as_json)
 
 
 @triggers_command.command("test")
@@ -169,7 +167,7 @@ def adopt_command(ctx: click.Context, skill: str, as_json: bool) -> None:
 @click.option("--source", metavar="SKILL", help="Whose event it is; Metier's own unless said.")
 @click.option("--on-tool", "tool", metavar="TOOL", help="As if this tool were called.")
 @click.option("--timing", type=click.Choice(["before", "after", "instead"]), default="after")
-@_JSON
+@JSON
 @click.pass_context
 def test_command(
     ctx: click.Context,
@@ -197,9 +195,13 @@ def test_command(
         click.echo("Nothing would fire.")
 
 
-def _done(answer: dict[str, Json] | None, done: str) -> None:
-    if answer is not None:
-        click.echo(f"✓ {text_of(answer, 'name') or text_of(answer, 'id')} {done}")
+def _shown(row: dict[str, Json]) -> str:
+    """What stands above one that a skill declares."""
+    about = row.get("definition")
+    name = text_of(about, "name") if isinstance(about, dict) else ""
+    if wider := text_of(row, "wider", 200):
+        return f"{name}: left out, for {wider}. `metier triggers add` takes it, if you want it all the same:"
+    return f"{name}:"
 
 
 def _line(row: dict[str, Json]) -> str:
@@ -212,8 +214,3 @@ def _line(row: dict[str, Json]) -> str:
         does = f"{about.get('timing', 'after')}: {does}"
     fired = f"fired {text_of(row, 'fired')} times, last {local(row.get('last_fired'))}"
     return f"{text_of(row, 'id'):22} {text_of(row, 'status'):9} {text_of(row, 'name', 60):24} {kind:10} {does}; {fired}"
-
-
-def _from(row: dict[str, Json]) -> str:
-    skill = text_of(row, "skill", 80)
-    return f", from the file of the skill {skill}" if skill else ""

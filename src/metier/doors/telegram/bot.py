@@ -6,13 +6,12 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Literal, TypeAlias, final
 
 import anyio
-import msgspec
 from anyio import to_thread
 
 from metier.config.telegram import TelegramSettings, place
 from metier.doors.telegram.api import BotApi, Trouble
 from metier.doors.telegram.configured import SECRET, SKILL, TOKEN, Configured, read, webhook_problem
-from metier.doors.telegram.inbound import Inbound
+from metier.doors.telegram.inbound import Inbound, Later
 from metier.doors.telegram.polling import Polling
 from metier.doors.telegram.update import WANTED
 from metier.doors.telegram.update import read as read_update
@@ -30,11 +29,6 @@ _AGAIN: Final = 30.0
 _LOOK: Final = 2.0
 """Seconds between two looks at whether somebody else changed anything."""
 _log: Final = logging.getLogger("metier.telegram")
-
-
-class _Me(msgspec.Struct, frozen=True):
-    id: int
-    username: str = ""
 
 
 @final
@@ -57,7 +51,8 @@ class Bot:
         self._values = values
         self._reveal = reveal
         self._stored: dict[str, Json] = {}
-        self._me: _Me | None = None
+        self._known: BotApi | None = None
+        """Which bot it was, the last time that was asked while it did not run."""
         self._state: State = "stopped"
         self._error = ""
         self._heard_at = 0.0
@@ -78,9 +73,28 @@ class Bot:
         """Take the settings as they are stored now."""
         self._stored = await self._values(SKILL)
 
-    def made(self) -> BotApi:
-        """A way to Telegram, also while the bot does not run."""
-        return BotApi(self.configured().api, lambda: self._reveal(SKILL, TOKEN))
+    async def made(self) -> BotApi:
+        """A way to Telegram as the bot that is set up now, also while it does not run."""
+        return BotApi(self.configured().api, *await self._secrets())
+
+    async def number(self) -> int:
+        """Of the bot that is set up, also while it does not run.
+
+        Raises:
+            Trouble: when Telegram does not say it.
+        """
+        api = self.api if self.api is not None and self.api.bot else self._known
+        if api is None or not api.is_for(*await self._secrets()):
+            api = await self.made()
+            try:
+                await api.meet()
+            finally:
+                await api.close()
+            self._known = api
+        return api.bot
+
+    async def _secrets(self) -> tuple[str, str]:
+        return await self._reveal(SKILL, TOKEN) or "", await self._reveal(SKILL, SECRET) or ""
 
     async def start(self) -> None:
         """Have it run.
@@ -93,7 +107,7 @@ class Bot:
             raise OperationError(NOT_CONFIGURED, message)
         if self.configured().mode == "webhook":
             await self.webhook_secret()
-        self.api = self.api or self.made()
+        self.api = self.api or await self.made()
         self._wanted, self._state, self._error = True, "starting", ""
         self.again()
 
@@ -144,6 +158,10 @@ class Bot:
             Trouble: when Telegram does not take it.
         """
         secret = await self.webhook_secret()
+        if not api.is_for(*await self._secrets()):  # it would not be masked in what Telegram says of it
+            raise Trouble(
+                "down", "the token or the webhook's secret was changed meanwhile; it is tried again"
+            )
         given: dict[str, Json] = {
             "url": self.configured().webhook,
             "secret_token": secret,
@@ -153,7 +171,7 @@ class Bot:
 
     def status(self) -> dict[str, Json]:
         """How it fares, without secrets."""
-        counts = self.configured()
+        counts, me = self.configured(), self.api.me if self.api is not None else None
         problems: list[Json] = [
             f"{each!r} in admin_chat_ids is nobody: only a person's number counts" for each in counts.nobody
         ]
@@ -164,7 +182,7 @@ class Bot:
             "state": self._state,
             "error": self._error,
             "mode": counts.mode,
-            "bot": {"id": self._me.id, "username": self._me.username} if self._me else None,
+            "bot": {"id": me.id, "username": me.username} if me is not None else None,
             "polling": {"timeout_sec": counts.poll_seconds, "last_at": self._heard_at},
             "webhook": {"url": counts.webhook, "listen": counts.listen},
             "admins": len(counts.admins),
@@ -176,9 +194,9 @@ class Bot:
         failures, began = 0, time.monotonic()
         try:
             while True:
-                self.api = self.api or self.made()
                 pause = _AGAIN
                 try:
+                    self.api = self.api or await self.made()
                     await self._listen(self.api, inbound)
                 except Trouble as trouble:
                     self._failed(trouble.message)
@@ -195,16 +213,15 @@ class Bot:
             await self._close()
 
     async def _watch(self) -> None:
-        """Take the settings anew when another process changed them: whoever was taken out of the list is not heard any more."""
+        """Take the settings anew when another process changed them: whoever was taken out of the list is not heard any more, and with
+        another token it is another bot."""
         seen: int | None = None
-        last: str | None = None
         while True:
             try:
                 before, seen = seen, await to_thread.run_sync(self._store.changes)
                 if before != seen:
-                    now = await self._reveal(SKILL, SECRET)
-                    await self.renew(anyway=self._wanted and now != last)
-                    last = now
+                    now = await self._secrets()
+                    await self.renew(anyway=self.api is not None and not self.api.is_for(*now))
             except (OperationError, MetierError) as problem:
                 _log.warning("the settings of %s cannot be read: %s", SKILL, problem)
             await anyio.sleep(_LOOK)
@@ -235,23 +252,29 @@ class Bot:
 
     async def _listen(self, api: BotApi, inbound: Inbound) -> None:
         counts = self.configured()
-        try:
-            self._me = msgspec.json.decode(await api.ask("getMe", {}), type=_Me)
-        except msgspec.MsgspecError:
-            raise Trouble("down", "what Telegram says of the bot cannot be read") from None
+        me = await api.meet()
         if counts.mode == "polling":
             await api.ask("deleteWebhook", {"drop_pending_updates": False})
             self._told("")
             await self._began()
-            cursor = Cursor(self._store, str(self._me.id))
-            await Polling(api, cursor, inbound, self.configured, self._told).run()
+            await Polling(api, Cursor(self._store, me.id), inbound, self.configured, self._told).run()
             return
         secret, where = await self.webhook_secret(), place(counts.listen)
         if where is None:
             raise OperationError(NOT_CONFIGURED, "[telegram] listen is no address and port")
+        waiting: dict[int, str] = {}
 
         async def brought(body: bytes) -> None:
-            await inbound.take(read_update(body))
+            update = read_update(body, me.id)
+            try:
+                await inbound.take(update)
+            except Later as later:
+                waiting[update.user] = f"what came in waits at Telegram: {later}"
+                raise
+            else:
+                waiting.pop(update.user, None)
+            finally:
+                self._told(next(iter(waiting.values()), ""))
 
         webhook = Webhook(secret, counts.path, brought)
         async with await webhook.listener(*where) as listener:

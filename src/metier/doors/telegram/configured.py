@@ -75,7 +75,11 @@ def webhook_problem(configured: Configured, secret: str | None) -> str:
     """Why no webhook can be served; empty when one can. Without a secret anybody could speak in anybody's name."""
     if not secret:
         return "mode webhook needs the setting webhook.secret_token: without it anybody could pretend to be Telegram"
-    if len(secret) < 16 or not secret.isascii() or not secret.replace("-", "").replace("_", "").isalnum():
+    if (
+        not 16 <= len(secret) <= 256
+        or not secret.isascii()
+        or not secret.replace("-", "").replace("_", "").isalnum()
+    ):
         return "webhook.secret_token has to have 16 to 256 letters, digits, - and _"
     url = read_url(configured.webhook)
     if not isinstance(url, Url) or url.scheme != "https":

@@ -18,18 +18,16 @@ from metier.doors.telegram.configured import CHANNEL, SKILL
 from metier.doors.telegram.inbound import Inbound, Later
 from metier.doors.telegram.operations import operations
 from metier.doors.telegram.sending import Sender
-from metier.doors.telegram.taking_up import take_up as taken_up
+from metier.doors.telegram.taking_up import TakingUp
 from metier.doors.telegram.update import Pressed, read
 from metier.errors import MetierError
 from metier.gate.principals import HOST
 from metier.kernel.calling import Calls
-from metier.kernel.delivery_ports import Never, NotNow
 from metier.kernel.events import OURS, Events, Happened
 from metier.kernel.operation import Asked, Module, OperationError
 from metier.kernel.store import Store
 from metier.kernel.telegram_buttons import Buttons
 from metier.model.digest import Json
-from metier.model.outcome import Completed, Failed, Refused
 from metier.model.text import one_line
 
 BAD_PARAMS: Final = "E_TELEGRAM_BAD_PARAMS"
@@ -67,9 +65,7 @@ class Telegram:
         """
         self.channel = CHANNEL
         self._events = events
-        self._settings = settings
         self._catalog = catalog
-        self._take_up = take_up
         self._tasks: TaskGroup | None = None
         self._wake = wake
         self._bot = bot = Bot(
@@ -81,15 +77,17 @@ class Telegram:
         )
         self.connector = Sender(lambda: bot.api, bot.configured)
         self._inbound = Inbound(calls, owner, bot.configured, self._pressed)
+        buttons = Buttons(store)
+        self._taking_up = TakingUp(settings=settings, buttons=buttons, here=take_up, say=self.connector.say)
         self.announcer = Approvals(
-            buttons=Buttons(store),
+            buttons=buttons,
             sender=self.connector,
             api=lambda: bot.api,
             configured=bot.configured,
             settings=settings,
             owner=owner,
             note=self._inbound.note,
-            approved=self._approved,
+            approved=self._taking_up.approved,
         )
 
     def module(self) -> Module:
@@ -109,6 +107,7 @@ class Telegram:
         with self._events.listening(self._heard):
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
+                tasks.start_soon(self._taking_up.run)
                 try:
                     await self._bot.run(self._inbound)
                 finally:
@@ -161,7 +160,7 @@ class Telegram:
         if asked.arguments.get("url", counts.webhook) != counts.webhook:
             message = "only the address in the setting webhook.url is ever told to Telegram"
             raise OperationError(BAD_PARAMS, message)
-        api = self._bot.api or self._bot.made()
+        api = await self._bot.made()
         try:
             if remove:
                 await api.ask("deleteWebhook", {"drop_pending_updates": False})
@@ -170,8 +169,7 @@ class Telegram:
         except Trouble as trouble:
             raise OperationError(FAILED, trouble.message) from None
         finally:
-            if api is not self._bot.api:
-                await api.close()
+            await api.close()
         return {"ok": True, "url": "" if remove else counts.webhook}
 
     async def handle_webhook_update(self, asked: Asked) -> Json:
@@ -182,7 +180,12 @@ class Telegram:
         secret, shown = await self._bot.webhook_secret(), asked.arguments.get("secret_token")
         if not isinstance(shown, str) or not hmac.compare_digest(shown.encode(), secret.encode()):
             raise OperationError(FORBIDDEN, "the secret is missing or wrong, so it may not be from Telegram")
-        found = read(msgspec.json.encode(asked.arguments.get("update")))
+        try:
+            found = read(msgspec.json.encode(asked.arguments.get("update")), await self._bot.number())
+        except Trouble as trouble:
+            raise OperationError(
+                FAILED, f"which bot it is for cannot be asked now; bring it again: {trouble.message}"
+            ) from None
         if isinstance(found, Pressed):
             raise OperationError(FORBIDDEN, "a pressed button is taken by Metier's own listener only")
         try:
@@ -229,30 +232,3 @@ class Telegram:
 
     async def _pressed(self, pressed: Pressed) -> None:
         await self.announcer.pressed(pressed)
-
-    def _approved(self, user: int, approval: str, title: str) -> None:
-        if self._tasks is not None:
-            self._tasks.start_soon(self._taken_up, user, approval, title)
-
-    async def _taken_up(self, user: int, approval: str, title: str) -> None:
-        """Run what was approved, and say how it ended. Its result is for who asked, and is not sent anywhere."""
-        try:
-            said = _how(await taken_up(self._settings(), approval, self._take_up))
-        except MetierError as problem:
-            said = f"it did not run: {problem.message}"
-        try:
-            await self.connector.say(user, one_line(f"{title}: {said}", 1_000))
-        except (NotNow, Never) as problem:
-            _log.info("how an approved call ended was not said: %s", problem.why)
-
-
-def _how(ended: object) -> str:
-    match ended:
-        case Completed():
-            return "it ran to its end."
-        case Failed():
-            return f"it ran and failed: {ended.code}."
-        case Refused():
-            return f"it did not run: {'; '.join(ended.reasons)}"
-        case _:
-            return "who asked was waiting, and runs it."

@@ -1,19 +1,23 @@
 """What comes from Telegram, taken in: each message by the operation `channels.route_inbound_message`, as everything else that happens.
 
-What is not taken in is noted on the record, with a number and a reason, and not more often than anybody could read.
+What is not taken in is noted on the record, with a number and a reason, and not more often than anybody could read. A message is known by
+its number and its bot's: another bot begins to count anew.
 """
 
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Final, final
+
+import anyio
 
 from metier.doors.telegram.configured import CHANNEL, Configured
 from metier.doors.telegram.update import Passed, Pressed, Said, Update
 from metier.errors import MetierError
 from metier.gate.principals import HOST
 from metier.kernel.calling import Calls
-from metier.kernel.channel_rules import clean_text
+from metier.kernel.channel_rules import FULL, clean_text
 from metier.model.call import Principal, Surroundings
 from metier.model.digest import Json
 from metier.model.outcome import UNHEARD, Completed, Failed, Outcome, Refused
@@ -28,6 +32,8 @@ _EVERY: Final = 60.0
 """Seconds between two notes of the same kind about the same person."""
 _MOST_NOTES: Final = 30
 """Of everybody, in that time."""
+_MOST_PRESSES: Final = 1_000
+"""That are known as heard."""
 _LONGEST_NAME: Final = 80
 _log: Final = logging.getLogger("metier.telegram")
 
@@ -36,10 +42,11 @@ _log: Final = logging.getLogger("metier.telegram")
 class Later(Exception):
     """It could not be taken in now, and is not lost: whoever brought it brings it again."""
 
-    def __init__(self, why: str, *, passes: bool) -> None:
-        """`passes`: it is sure to be taken in once others lifted what keeps it."""
+    def __init__(self, why: str, *, passes: bool, alone: bool = False) -> None:
+        """`passes`: it is sure to be taken in once others lifted what keeps it. `alone`: that keeps nobody else's."""
         super().__init__(why)
         self.passes = passes
+        self.alone = alone
 
 
 @final
@@ -59,6 +66,8 @@ class Inbound:
         self._pressed = pressed
         self._noted: dict[tuple[int, str], tuple[float, int]] = {}
         self._notes: list[float] = []
+        self._presses: OrderedDict[str, None] = OrderedDict()
+        self._turn = anyio.Lock()
         self.received = 0
         self.ignored = 0
 
@@ -68,19 +77,36 @@ class Inbound:
         Raises:
             Later: when it has to be tried again.
         """
-        match update:
-            case Said() if self._configured().may_write(update.user):
-                await self._route(update)
-            case Said():
-                why = "he is not among the people this bot speaks with"
-                await self._note(Passed(update=update.update, why=why, user=update.user, chat=update.user))
-            case Pressed():
-                try:
-                    await self._pressed(update)
-                except MetierError as problem:
-                    raise Later(problem.message, passes=False) from problem
-            case Passed():
-                await self._note(update)
+        try:
+            match update:
+                case Said() if self._configured().may_write(update.user):
+                    async with self._turn:  # one after the other, as they came
+                        await self._route(update)
+                case Said():
+                    why = "he is not among the people this bot speaks with"
+                    await self._note(
+                        Passed(update=update.update, why=why, user=update.user, chat=update.user)
+                    )
+                case Pressed():
+                    await self._press(update)
+                case Passed():
+                    await self._note(update)
+        except MetierError as problem:
+            raise Later(problem.message, passes=False, alone=isinstance(update, Pressed)) from problem
+
+    async def _press(self, pressed: Pressed) -> None:
+        """Hand it on, once: it may be told again, also while it is being heard."""
+        key = f"{pressed.bot}:{pressed.query}"
+        if key in self._presses:
+            return
+        self._presses[key] = None
+        while len(self._presses) > _MOST_PRESSES:
+            self._presses.popitem(last=False)
+        try:
+            await self._pressed(pressed)
+        except BaseException:  # it was not heard to its end
+            self._presses.pop(key, None)
+            raise
 
     async def _route(self, said: Said) -> None:
         admin = said.user in self._configured().admins
@@ -88,7 +114,7 @@ class Inbound:
             "role": "admin" if admin else "customer",
             "name": one_line(said.name, _LONGEST_NAME),
             "sent_at": said.at,
-            "reply_to": said.reply_to,
+            "reply_to": f"{said.bot}:{said.reply_to}" if said.reply_to is not None else None,
         }
         outcome = await self._calls.call(
             self._host,
@@ -96,7 +122,7 @@ class Inbound:
             {
                 "channel": CHANNEL,
                 "chat_id": str(said.user),
-                "message_id": str(said.message),
+                "message_id": f"{said.bot}:{said.message}",
                 "author": f"telegram:{said.user}",
                 "text": clean_text(said.text),
                 "data": data,
@@ -150,6 +176,8 @@ def _problem(outcome: Outcome) -> str:
             return "; ".join(outcome.reasons)
         case Failed() if outcome.code in _MAY_PASS:
             raise Later(outcome.message, passes=False)
+        case Failed(value={"code": str(code)}) if code == FULL:
+            raise Later(outcome.message, passes=True, alone=True)
         case Failed():
             return outcome.message
         case _:

@@ -4,8 +4,8 @@ How far everything was taken in is kept, so that a restart begins there. What is
 here, and by the number of its message where it is stored.
 """
 
-import logging
 import random
+import re
 import time
 from collections.abc import Callable
 from typing import Final, final
@@ -16,17 +16,22 @@ from anyio import to_thread
 
 from metier.doors.telegram.api import BotApi, Trouble
 from metier.doors.telegram.configured import Configured
-from metier.doors.telegram.inbound import Inbound, Later
-from metier.doors.telegram.update import WANTED, Update, read
-from metier.kernel.telegram_cursor import FORGOTTEN, Cursor
+from metier.doors.telegram.inbound import Inbound
+from metier.doors.telegram.update import HIGHEST, WANTED, Update, read
+from metier.doors.telegram.window import Window
+from metier.kernel.telegram_cursor import Cursor, in_time
 
 MOST: Final = 100
 _SPARE: Final = 10.0
 _LONGEST_PAUSE: Final = 60.0
-_MOST_TRIES: Final = 12
-"""Of what fails by itself. What others have to lift (a stop, a budget, a full disk) is waited for."""
-_log: Final = logging.getLogger("metier.telegram")
-_several: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_LOOK: Final = 2.0
+"""Seconds between two questions while something waits at Telegram, which answers at once then: whoever presses a button meanwhile is heard
+so soon."""
+_PASSED_AFTER: Final = 3
+"""So often one update is asked for alone that cannot be read, before it is passed over."""
+_FIRST: Final = re.compile(
+    rb'\s*\{\s*"ok"\s*:\s*true\s*,\s*"result"\s*:\s*\[\s*\{\s*"update_id"\s*:\s*([1-9]\d{0,18})\s*,'
+)
 _RANDOM: Final = random.SystemRandom()
 
 
@@ -48,7 +53,12 @@ class Polling:
         self._inbound = inbound
         self._configured = configured
         self._told = told
+        self._window = Window(inbound, lambda tries: _pause(tries))
         self._at_once = MOST
+        self._offset, self._heard = 0, 0.0
+        """The first update that was not taken in, and when something was last told."""
+        self._unread = (0, 0)
+        """The update that could not be read even alone, and how often."""
 
     async def run(self) -> None:
         """Ask for ever.
@@ -56,83 +66,78 @@ class Polling:
         Raises:
             Trouble: when asking is in vain: `unauthorized` or `unusable`.
         """
-        offset = await to_thread.run_sync(self._cursor.read)
-        heard, failures = time.monotonic(), 0
+        self._offset, self._heard = await to_thread.run_sync(self._cursor.read)
+        failures = 0
         while True:
-            if time.monotonic() - heard > FORGOTTEN:
-                offset, heard = 0, time.monotonic()
+            self._forget()
             try:
-                updates = await self._asked(offset)
+                updates = await self._asked()
             except Trouble as trouble:
                 if trouble.kind in ("unauthorized", "unusable"):
                     raise
                 failures += 1
                 self._told(trouble.message)
-                if trouble.kind == "refused":
-                    offset = self._past(offset)
+                if trouble.kind == "unreadable":
+                    await self._pass(trouble)
                 await anyio.sleep(trouble.seconds or _pause(failures))
                 continue
             failures = 0
-            self._told("")
-            if updates:
-                heard = time.monotonic()
-                offset = await self._take(updates, offset)
+            self._forget()  # it may have become too old while the question was open
+            await self._take(updates)
+            self._told(self._window.waits)
+            if any(each.update in (self._offset, 0) for each in updates):
+                await anyio.sleep(_LOOK)  # what was not confirmed comes at once again
 
-    async def _asked(self, offset: int) -> list[Update]:
+    def _forget(self) -> None:
+        if not in_time(self._heard, _now()):
+            self._offset = 0
+
+    async def _asked(self) -> list[Update]:
         seconds = self._configured().poll_seconds
-        raw = await self._api.ask(
+        found = await self._api.ask_for(
+            list[msgspec.Raw],
             "getUpdates",
             {
-                "offset": offset or None,
+                "offset": self._offset or None,
                 "limit": self._at_once,
                 "timeout": seconds,
                 "allowed_updates": [*WANTED],
             },
             seconds=seconds + _SPARE,
         )
-        try:
-            return sorted(map(read, _several.decode(raw)), key=lambda each: each.update)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise Trouble("doubtful", "what Telegram says happened cannot be read") from None
+        return sorted((read(each, self._api.bot) for each in found), key=lambda each: each.update)
 
-    async def _take(self, updates: list[Update], offset: int) -> int:
-        """Take in each, in order; gives where to go on."""
-        began = offset
-        for update in updates:
-            if update.update and update.update < offset:
-                continue  # it was taken in before
-            await self._taken(update)
-            offset = max(offset, update.update + 1) if update.update else offset
-        if offset != began:
-            await to_thread.run_sync(self._cursor.write, offset)
-            self._at_once = MOST
-        elif any(not each.update for each in updates):
-            await anyio.sleep(
-                _LONGEST_PAUSE
-            )  # what has no number cannot be confirmed, and would come at once again
-        return offset
+    async def _take(self, updates: list[Update]) -> None:
+        """Take in what was not before."""
+        self._at_once = min(MOST, 2 * self._at_once)  # else what waits would hide all that is behind it
+        self._heard = _now() if updates else self._heard
+        new = [each for each in updates if each.update >= self._offset or not each.update]
+        reached = await self._window.take(new)
+        if reached > self._offset:
+            await self._reached(reached)
 
-    async def _taken(self, update: Update) -> None:
-        failures = 0
-        while True:
-            try:
-                await self._inbound.take(update)
-            except Later as later:
-                failures += 1
-                if not later.passes and failures >= _MOST_TRIES:
-                    _log.error("update %d was given up: %s", update.update, later)
-                    return
-                self._told(f"what came in waits: {later}")
-                await anyio.sleep(_pause(failures))
-            else:
-                return
+    async def _reached(self, offset: int) -> None:
+        self._offset, self._heard, self._at_once = offset, _now(), MOST
+        await to_thread.run_sync(self._cursor.write, offset, self._heard)
 
-    def _past(self, offset: int) -> int:
-        """What is too large to be taken is taken alone; what is too large even so is passed over."""
-        if self._at_once > 1 or not offset:
+    async def _pass(self, trouble: Trouble) -> None:
+        """What cannot be read is asked for alone. What cannot be read even so, time and again, and says itself that it is an update, is
+        passed over by its own number. Nothing else is: an answer that is no answer says nothing of what it should have told."""
+        first = _FIRST.match(trouble.began)
+        number = int(first[1]) if first is not None else 0
+        if self._at_once > 1 or not max(self._offset, 1) <= number < HIGHEST:
             self._at_once = 1
-            return offset
-        return offset + 1
+            return
+        last, times = self._unread
+        self._unread = (number, times + 1 if number == last else 1)
+        if self._unread[1] >= _PASSED_AFTER:
+            await self._inbound.note(f"update {number} was passed over: {trouble.message}", 0, 0)
+            await self._reached(number + 1)
+
+
+def _now() -> float:
+    """By the clock on the wall: the other one stands still while a machine sleeps."""
+    return time.time()
 
 
 def _pause(failures: int) -> float:

@@ -26,6 +26,8 @@ _NOT_SET_UP: Final = 5.0
 """Seconds until it is looked whether the bot runs now."""
 _MOST_CHATS: Final = 10_000
 _MOST_HALF_SENT: Final = 1_000
+_LONGEST_NUMBER: Final = 15
+_LONGEST_ANSWER: Final = 190
 
 
 class _Message(Struct, frozen=True):
@@ -47,11 +49,16 @@ class Pace:
         """Telegram asked for silence."""
         self._held_until = max(self._held_until, self._clock() + seconds)
 
+    @property
+    def silence(self) -> float:
+        """For how long Telegram wants nothing at all."""
+        return max(0.0, self._held_until - self._clock())
+
     def wait(self, chat: int) -> float:
         """How long until a message may go to this chat; where it may now, one has gone."""
+        if silence := self.silence:
+            return silence
         now = self._clock()
-        if now < self._held_until:
-            return self._held_until - now
         left, since = self._chats.pop(chat, (float(BURST), now))
         left = min(float(BURST), left + (now - since))
         whole = min(float(OVERALL), self._all[0] + (now - self._all[1]) * OVERALL)
@@ -76,7 +83,7 @@ class Sender:
         """By key: how many pieces of a message went out before something happened."""
 
     async def send(self, chat: str, text: str, *, key: str, reply_to: str | None) -> str | None:
-        """Send one message to one person; the id of its last piece.
+        """Send one message to one person; the id of its last piece, which has its bot's number before it.
 
         Raises:
             NotNow: as Telegram asks, or when it cannot be reached.
@@ -84,22 +91,23 @@ class Sender:
         """
         if not is_person(chat):
             raise Never("only people are written to, by their number: no name, no group")
-        if self._api() is None:
+        api = self._api()
+        if api is None:
             raise NotNow(_NOT_SET_UP, "the bot does not run; telegram.start begins it")
         if not self._configured().may_write(int(chat)):
             raise Never(f"{chat} is not among the people this bot speaks with (setting admin_chat_ids)")
         several = pieces(text)
         if not several:
             raise Never("there is nothing in it that could be sent")
-        last = ""
+        last, kept = 0, f"{api.bot}:{key}"
         for count, piece in enumerate(several):
-            if count < self._half_sent.get(key, 0):
+            if count < self._half_sent.get(kept, 0):
                 continue
-            answered = reply_to if count == 0 and reply_to is not None and reply_to.isdecimal() else None
-            last = str(await self.say(int(chat), piece, reply_to=answered))
-            self._keep(key, count + 1)
-        self._half_sent.pop(key, None)
-        return last or None
+            answered = _number(reply_to, api.bot) if count == 0 else None
+            last = await self.say(int(chat), piece, reply_to=answered)
+            self._keep(kept, count + 1)
+        self._half_sent.pop(kept, None)
+        return f"{api.bot}:{last}" if last else None
 
     def _keep(self, key: str, count: int) -> None:
         self._half_sent[key] = count
@@ -113,17 +121,34 @@ class Sender:
             NotNow, Never: as above.
         """
         reply: Json = {"message_id": int(reply_to), "allow_sending_without_reply": True} if reply_to else None
-        sent = await self.ask(
-            "sendMessage",
-            chat,
-            {
-                "text": text,
-                "link_preview_options": {"is_disabled": True},
-                "reply_parameters": reply,
-                "reply_markup": buttons,
-            },
-        )
-        return msgspec.json.decode(sent, type=_Message).message_id
+        given: dict[str, Json] = {
+            "chat_id": chat,
+            "text": text,
+            "link_preview_options": {"is_disabled": True},
+            "reply_parameters": reply,
+            "reply_markup": buttons,
+        }
+        api = await self._turn(chat)
+        try:
+            return (await api.ask_for(_Message, "sendMessage", given)).message_id
+        except Trouble as trouble:
+            raise self._told(trouble) from None
+
+    async def answer(self, query: str, text: str) -> None:
+        """Tell who pressed a button what came of it. It shows in no chat, so it needs no turn; but silence is silence.
+
+        Raises:
+            NotNow, Never: as above.
+        """
+        api = self._api()
+        if api is None:
+            raise NotNow(_NOT_SET_UP, "the bot does not run; telegram.start begins it")
+        if silence := self.pace.silence:
+            raise NotNow(silence, "Telegram bears nothing at the moment")
+        try:
+            await api.ask("answerCallbackQuery", {"callback_query_id": query, "text": text[:_LONGEST_ANSWER]})
+        except Trouble as trouble:
+            raise self._told(trouble) from None
 
     async def document(self, chat: int, name: str, data: bytes) -> None:
         """A file for somebody.
@@ -167,9 +192,17 @@ class Sender:
                 return NotNow(trouble.seconds, trouble.message)
             case "refused":
                 return Never(trouble.message)
-            case "doubtful":
+            case "doubtful" | "unreadable":
                 return NotNow(0.0, trouble.message, doubtful=True)
             case "unauthorized" | "unusable":
                 return NotNow(60.0, trouble.message)
             case _:
                 return NotNow(trouble.seconds, trouble.message)
+
+
+def _number(reply_to: str | None, bot: int) -> str | None:
+    """The message that is answered: `BOT:NUMBER`, as it is stored, or its number alone. One of another bot's is none here."""
+    whose, _, number = (reply_to or "").rpartition(":")
+    if whose not in ("", str(bot)) or not (number.isascii() and number.isdecimal()):
+        return None
+    return number if len(number) <= _LONGEST_NUMBER else None

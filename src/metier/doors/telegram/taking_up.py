@@ -1,28 +1,130 @@
-"""What was approved by Telegram runs: by whoever asked where he waits for it, else here, under the configuration of the project it was
-asked in."""
+"""What was approved by a button runs: by whoever asked where he waits for it, else here, under the configuration of the project it was
+asked in. A yes that was cut off before that, by a crash or by the end of the host, is taken up by the next one. Nothing runs twice for it:
+the decision is used up with the record of the intent, and one gets it.
+"""
 
-import os
+import logging
 from collections.abc import Awaitable, Callable
+from typing import Final, final
 
 import anyio
 from anyio import to_thread
+from anyio.abc import TaskGroup
 
-from metier.config.load import load
+from metier.config.again import read_where_asked
 from metier.config.settings import Settings
-from metier.errors import ConfigError
+from metier.errors import MetierError
 from metier.gate.shown import real_project
+from metier.kernel.delivery_ports import Never, NotNow
+from metier.kernel.telegram_buttons import Buttons, Yes
 from metier.model.approval import Approval
+from metier.model.outcome import Completed, Failed, Refused
+from metier.model.text import one_line
 from metier.record.approvals import find
 from metier.record.database import Database
 from metier.runtime.resume import resume
 from metier.runtime.waiting import LEASE_SECONDS, POLL_SECONDS
 
+_AGAIN: Final = 10.0
+"""Seconds until it is looked again what was left, where that could not be read."""
+_log: Final = logging.getLogger("metier.telegram")
+
+
+@final
+class TakingUp:
+    """Belongs to one loop."""
+
+    def __init__(
+        self,
+        *,
+        settings: Callable[[], Settings],
+        buttons: Buttons,
+        here: Callable[[str], Awaitable[object]],
+        say: Callable[[int, str], Awaitable[object]],
+    ) -> None:
+        """
+        Args:
+            here: runs an approved call in this process, for what was asked in this process's own project.
+            say: tells one person something; raises NotNow or Never.
+        """
+        self._settings = settings
+        self._buttons = buttons
+        self._here = here
+        self._say = say
+        self._under_way: set[str] = set()
+        self._tasks: TaskGroup | None = None
+
+    async def run(self) -> None:
+        """Until cancelled. First comes what an earlier host left."""
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            try:
+                tasks.start_soon(self._take_up_what_is_left)
+                await anyio.sleep_forever()
+            finally:
+                self._tasks = None
+                self._under_way.clear()
+
+    def approved(self, yes: Yes) -> None:
+        """Have it run. Where nothing runs any more the next host does."""
+        if self._tasks is not None and yes.approval not in self._under_way:
+            self._under_way.add(yes.approval)
+            self._tasks.start_soon(self._one, yes)
+
+    async def _take_up_what_is_left(self) -> None:
+        """Every yes that was said by a button and not followed."""
+        while True:
+            try:
+                await self._left()
+            except MetierError as problem:
+                _log.warning("what was approved and not run cannot be looked at: %s", problem.message)
+                await anyio.sleep(_AGAIN)
+            else:
+                return
+
+    async def _left(self) -> None:
+        for yes in await to_thread.run_sync(self._buttons.unfinished):
+            found = await to_thread.run_sync(_look, self._settings(), yes.approval)
+            if found is not None and found.state == "approved" and found.decided_by == yes.by:
+                self.approved(yes)
+            elif found is None or found.state != "pending":
+                await to_thread.run_sync(self._buttons.finished, yes.approval)
+
+    async def _one(self, yes: Yes) -> None:
+        """Run what was approved, and say how it ended. Its result is for who asked, and is not sent anywhere."""
+        try:
+            said = await self._ended(yes)
+            if said:
+                await self._say(yes.recipient, one_line(f"{yes.title}: {said}", 1_000))
+        except (NotNow, Never) as problem:
+            _log.info("how %s ended was not said: %s", yes.approval, problem.why)
+        except Exception:  # noqa: BLE001  one broken call must not end the door
+            _log.exception("taking up %s broke", yes.approval)
+        finally:
+            self._under_way.discard(yes.approval)
+
+    async def _ended(self, yes: Yes) -> str:
+        """How it ended; empty where this host ends before that, and the next one takes it up."""
+        try:
+            ended = await take_up(self._settings(), yes.approval, self._here)
+            if isinstance(ended, Failed) and ended.code == "interrupted":
+                return ""
+            said = _how(ended)
+        except MetierError as problem:
+            said = f"it did not run: {problem.message}."
+        try:
+            await to_thread.run_sync(self._buttons.finished, yes.approval)
+            found = await to_thread.run_sync(_look, self._settings(), yes.approval)
+        except MetierError as problem:
+            _log.warning("that %s was taken up could not be written down: %s", yes.approval, problem.message)
+            return said
+        if found is not None and found.state == "approved":
+            return f"{said} Your yes still counts for a while: metier approvals approve {yes.approval}"
+        return said
+
 
 async def take_up(settings: Settings, approval: str, here: Callable[[str], Awaitable[object]]) -> object:
     """How it ended; how the request stands, where its caller took it up himself.
-
-    Args:
-        here: runs it in this process, for what was asked in this process's own project.
 
     Raises:
         MetierError: when configuration or state cannot be used.
@@ -37,7 +139,7 @@ async def take_up(settings: Settings, approval: str, here: Callable[[str], Await
     project = found.shown.project if found is not None and found.shown is not None else ""
     if not project or project == await to_thread.run_sync(real_project, settings.project):
         return await here(approval)
-    return await resume(await to_thread.run_sync(_there, settings, project), approval)
+    return await resume(await to_thread.run_sync(read_where_asked, settings, project), approval)
 
 
 def _look(settings: Settings, approval: str) -> Approval | None:
@@ -45,9 +147,13 @@ def _look(settings: Settings, approval: str) -> Approval | None:
         return find(database, approval)
 
 
-def _there(settings: Settings, project: str) -> Settings:
-    """The configuration of the project a request comes from, which restricts it wherever somebody decides."""
-    if not os.path.isdir(project):
-        raise ConfigError("the project it was asked in is gone", remedy="Call again elsewhere")
-    own = settings.files[0] if settings.files and os.path.exists(settings.files[0]) else None
-    return load(config=own, home=settings.home, project=project)
+def _how(ended: object) -> str:
+    match ended:
+        case Completed():
+            return "it ran to its end."
+        case Failed():
+            return f"it ran and failed: {ended.code}."
+        case Refused():
+            return f"it did not run: {'; '.join(ended.reasons)}."
+        case _:
+            return "who asked was waiting, and runs it."

@@ -11,6 +11,8 @@ from msgspec import Struct
 
 WANTED: Final = ("message", "callback_query")
 """The kinds of updates that are asked for. Others may come all the same."""
+HIGHEST: Final = 1 << 62
+"""No update has such a number: whoever believed one would be told of nothing after it."""
 _NOT_SAID: Final = (
     ("forward_origin", "it was forwarded"),
     ("forward_from", "it was forwarded"),
@@ -39,6 +41,8 @@ class Said(Struct, frozen=True, kw_only=True):
     """A person wrote to the bot, alone with it."""
 
     update: int
+    bot: int = 0
+    """Which bot that is: numbers of messages are its own, and another bot has others under the same."""
     user: int
     message: int
     text: str
@@ -54,6 +58,7 @@ class Pressed(Struct, frozen=True, kw_only=True):
     """A person pressed a button under a message of the bot's."""
 
     update: int
+    bot: int = 0
     query: str
     user: int
     chat: int
@@ -116,24 +121,32 @@ class _Number(Struct, frozen=True):
     update_id: int
 
 
-def read(data: bytes | msgspec.Raw) -> Update:
-    """One update, whatever it is."""
+def read(data: bytes | msgspec.Raw, bot: int = 0) -> Update:
+    """One update that `bot` was told, whatever it is."""
+    number = _number(data)
     try:
-        tree: Any = msgspec.json.decode(data)
-        number = msgspec.convert(tree, _Number).update_id
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return Passed(update=0, why="it cannot be read")
-    try:
+        tree = msgspec.json.decode(data, type=dict[str, Any])
+        if not number:
+            return Passed(update=0, why="it cannot be read")
         if "message" in tree:
-            return _said(number, tree["message"])
+            return _said(number, bot, tree["message"])
         if "callback_query" in tree:
-            return _pressed(number, msgspec.convert(tree["callback_query"], _Query))
-    except (msgspec.MsgspecError, TypeError):
+            return _pressed(number, bot, msgspec.convert(tree["callback_query"], _Query))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TypeError):
         return Passed(update=number, why="it cannot be read")
     kind = next((each for each in tree if each != "update_id"), "")
     return Passed(
         update=number, why=_KINDS.get(kind, "it is of a kind that is not asked for"), **_who(tree, kind)
     )
+
+
+def _number(data: bytes | msgspec.Raw) -> int:
+    """Its number, also where the rest of it cannot be read, so that it can be confirmed; 0 where that cannot be read either."""
+    try:
+        found = msgspec.json.decode(data, type=_Number).update_id
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return 0
+    return found if 0 < found < HIGHEST else 0
 
 
 def _who(tree: Any, kind: str) -> dict[str, int]:
@@ -144,7 +157,7 @@ def _who(tree: Any, kind: str) -> dict[str, int]:
     return {"user": found.sender.id if found.sender else 0, "chat": found.chat.id}
 
 
-def _said(number: int, tree: Any) -> Said | Passed:
+def _said(number: int, bot: int, tree: Any) -> Said | Passed:
     found = msgspec.convert(tree, _Message)
     user = found.sender.id if found.sender is not None else 0
     why = next((why for name, why in _NOT_SAID if tree.get(name)), "")
@@ -163,6 +176,7 @@ def _said(number: int, tree: Any) -> Said | Passed:
         return Passed(update=number, why=why, user=user, chat=found.chat.id)
     return Said(
         update=number,
+        bot=bot,
         user=user,
         message=found.message_id,
         text=text,
@@ -172,11 +186,12 @@ def _said(number: int, tree: Any) -> Said | Passed:
     )
 
 
-def _pressed(number: int, found: _Query) -> Pressed | Passed:
+def _pressed(number: int, bot: int, found: _Query) -> Pressed | Passed:
     if found.message is None or found.data is None or found.sender.is_bot:
         return Passed(update=number, why="the button is under no message of ours", user=found.sender.id)
     return Pressed(
         update=number,
+        bot=bot,
         query=found.id,
         user=found.sender.id,
         chat=found.message.chat.id,

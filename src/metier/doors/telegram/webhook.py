@@ -1,8 +1,13 @@
 """The webhook: Telegram brings what happened, to an address of yours. Whoever does not show the secret is answered before a byte of what
-he brought is read. A proxy with TLS stands before this listener."""
+he brought is read. A proxy with TLS stands before this listener.
+
+There is room for so many at once. Whoever has been silent longest goes when another comes, those first who never showed the secret: else
+a few who say nothing would keep Telegram out.
+"""
 
 import hmac
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from typing import Final, final
 
@@ -33,6 +38,20 @@ _log: Final = logging.getLogger("metier.telegram")
 
 
 @final
+class _Guest:
+    """One connection."""
+
+    def __init__(self) -> None:
+        self.scope = anyio.CancelScope()
+        self.since = time.monotonic()
+        """When it was last answered, or came."""
+        self.known = False
+        """It has shown the secret."""
+        self.served = False
+        """What it asks is being done."""
+
+
+@final
 class Webhook:
     """Listens, and hands on what Telegram brings."""
 
@@ -43,8 +62,7 @@ class Webhook:
         self._secret = secret.encode()
         self._path = path.encode()
         self._take = take
-        self._places = anyio.Semaphore(MOST_AT_ONCE)
-        self._turn = anyio.Lock()
+        self._guests: set[_Guest] = set()
 
     async def listener(self, host: str, port: int) -> MultiListener[SocketStream]:
         """Take the address.
@@ -60,39 +78,53 @@ class Webhook:
 
     async def _served(self, stream: SocketStream) -> None:
         async with stream:
-            try:
-                self._places.acquire_nowait()
-            except anyio.WouldBlock:
+            guest = _Guest()
+            if not self._let_in(guest):
                 return  # whoever is kept out tries again
             try:
-                await self._spoken(stream)
+                with guest.scope:
+                    await self._spoken(stream, guest)
             except (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, OSError):
                 pass  # who asked went away
             except h11.ProtocolError:
                 _log.info("what came to the webhook is no HTTP")
             finally:
-                self._places.release()
+                self._guests.discard(guest)
 
-    async def _spoken(self, stream: SocketStream) -> None:
+    def _let_in(self, guest: _Guest) -> bool:
+        """Whether there is room, or somebody goes for him."""
+        if len(self._guests) >= MOST_AT_ONCE:
+            silent = [each for each in self._guests if not each.served]
+            if not silent:
+                return False
+            first = min(silent, key=lambda each: (each.known, each.since))
+            self._guests.discard(first)
+            first.scope.cancel()
+        self._guests.add(guest)
+        return True
+
+    async def _spoken(self, stream: SocketStream, guest: _Guest) -> None:
         connection = h11.Connection(h11.SERVER)
-        seconds = HEAD_SECONDS
         while True:
             asked: object = None
-            with anyio.move_on_after(seconds):
+            with anyio.move_on_after(IDLE_SECONDS if guest.known else HEAD_SECONDS):
                 asked = await _event(connection, stream)
             if not isinstance(asked, h11.Request):
                 return
-            await _answer(connection, stream, await self._answered(asked, connection, stream))
+            await _answer(connection, stream, await self._answered(asked, connection, stream, guest))
             if not (connection.our_state is h11.DONE and connection.their_state is h11.DONE):
                 return
             connection.start_next_cycle()
-            seconds = IDLE_SECONDS
+            guest.served, guest.since = False, time.monotonic()
 
-    async def _answered(self, asked: h11.Request, connection: h11.Connection, stream: SocketStream) -> int:
+    async def _answered(
+        self, asked: h11.Request, connection: h11.Connection, stream: SocketStream, guest: _Guest
+    ) -> int:
         """What Telegram, or somebody else, is answered. Nothing of the body is read for who does not know the secret."""
         shown = [value for name, value in asked.headers if name == HEADER]
         if len(shown) != 1 or not hmac.compare_digest(shown[0], self._secret):
             return 401
+        guest.known = guest.served = True
         if asked.method != b"POST":
             return 405
         if asked.target != self._path:
@@ -110,12 +142,13 @@ class Webhook:
         return await self._taken(bytes(body)) if isinstance(event, h11.EndOfMessage) else 400
 
     async def _taken(self, body: bytes) -> int:
-        async with self._turn:  # one after the other, as they came
-            try:
-                await self._take(body)
-            except Later as later:
-                _log.warning("what came to the webhook waits: %s", later)
-                return 503
+        try:
+            await self._take(body)
+        except Later:
+            return 503
+        except Exception:  # noqa: BLE001  whatever it is, it is not the end of the others
+            _log.exception("what came to the webhook could not be taken in")
+            return 503
         return 200
 
 
