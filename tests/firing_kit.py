@@ -55,6 +55,7 @@ class Book:
         surroundings: Surroundings = NO_SURROUNDINGS,
         unattended: bool = True,
         cause: Cause | None = None,
+        id: str = "",
     ) -> Outcome:
         made = Made(
             principal=principal,
@@ -63,7 +64,7 @@ class Book:
             parent=parent,
             surroundings=surroundings,
             unattended=unattended,
-            call_id=f"call_{len(self.made) + 1}",
+            call_id=id or f"call_{len(self.made) + 1}",
             cause=cause or self.cause_of(parent or ""),
         )
         self.made.append(made)

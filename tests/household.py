@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from machine import Machine
 from metier.catalog.here import owner
 from metier.doors.cli import metier as command
+from metier.kernel.behalf import since_of
 from metier.kernel.calling import NO_SURROUNDINGS
 from metier.kernel.capability import Capability
 from metier.kernel.events import Events, Happened
@@ -92,6 +93,8 @@ class Household:
         self.store = store
         self.events = Events()
         self.heard: list[Happened] = []
+        self.depths: list[tuple[str, int]] = []
+        """How deep each call of an operation of modules was."""
         self.capability = Capability()
         self.inner = Inner(self.run, tasks)
         private: Any = runtime._engine
@@ -117,6 +120,7 @@ class Household:
             None,
             self._removed,
             patience,
+            since_of(private.state.database),
         )
         skills = Skills(
             self.residents,
@@ -154,9 +158,10 @@ class Household:
         surroundings: Surroundings = NO_SURROUNDINGS,
         unattended: bool = True,
         cause: Cause | None = None,
+        id: str = "",
     ) -> Outcome:
         made = Call(
-            id=f"call_{secrets.token_hex(12)}",
+            id=id or f"call_{secrets.token_hex(12)}",
             principal=principal,
             tool=tool,
             arguments=arguments,
@@ -203,15 +208,18 @@ class Household:
 
         async def perform(approved: ApprovedCall) -> Completed | Failed:
             valid = approved.authorized.valid
+            self.depths.append((valid.tool.name, valid.call.depth))
             asked = Asked(
                 call_id=valid.call.id,
                 principal=valid.call.principal,
                 module=module,
                 operation=operation,
                 arguments=valid.arguments,
+                skill=valid.tool.skill,
                 surroundings=valid.call.surroundings,
                 depth=valid.call.depth,
                 cause=valid.call.cause,
+                unattended=valid.call.unattended,
             )
             try:
                 value = await self.modules.do(asked, self.capability)

@@ -48,12 +48,18 @@ MANY = 20
 SUPERVISED = frozenset({Guarantee.VIOLATIONS_SEEN, Guarantee.MEMORY_EXACT})
 
 
-def behaviours() -> list[Any]:
-    """Every behaviour as a parameter of a test. What a backend has not is a gap, and not left out."""
+def behaviours(*, third: int | None = None) -> list[Any]:
+    """Every behaviour as a parameter of a test. What a backend has not is a gap, and not left out.
+
+    Args:
+        third: which third an ordinary run tries, of a backend whose wall and whose guest are each tried whole with another;
+            `METIER_TORTURE=1` tries all.
+    """
     more = [pytest.mark.timeout(3_600)] if TORTURE else []
+    tried = BEHAVIOURS if TORTURE or third is None else BEHAVIOURS[third::3]
     return [
         pytest.param(each, id=str(each), marks=[*more, pytest.mark.slow] if each.slow else more)
-        for each in BEHAVIOURS
+        for each in tried
     ]
 
 

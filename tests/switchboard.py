@@ -120,6 +120,7 @@ class Switchboard:
             module=module,
             operation=operation,
             arguments=arguments,
+            skill=self.modules.owner(module),
         )
         return await self.modules.do(asked, self.capability)
 
@@ -139,12 +140,18 @@ class Switchboard:
         surroundings: Surroundings = NO_SURROUNDINGS,
         unattended: bool = True,
         cause: Cause | None = None,
+        id: str = "",
     ) -> Outcome:
         """`Calls`: the operation is done at once, without a gate."""
         self.made.append((principal, tool, arguments, parent))
         module, _, operation = tool.partition(".")
         asked = Asked(
-            call_id="call_inner", principal=principal, module=module, operation=operation, arguments=arguments
+            call_id="call_inner",
+            principal=principal,
+            module=module,
+            operation=operation,
+            arguments=arguments,
+            skill=self.modules.owner(module),
         )
         if self.refuses is not None and principal.kind == "skill":
             return self.refuses

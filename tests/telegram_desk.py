@@ -13,6 +13,7 @@ from anyio import to_thread
 from metier.catalog.here import owner
 from metier.config.load import load
 from metier.config.settings import Settings
+from metier.doors.telegram.api import shown_by
 from metier.doors.telegram.configured import SKILL
 from metier.doors.telegram.door import Telegram
 from metier.kernel.calling import Calls
@@ -34,6 +35,8 @@ from metier.testing.bot_api_methods import BotState, Sent
 
 ADA, BEN, CAL, EVE = 1001, 1002, 1003, 6666
 SECRET = "webhook-secret_of-16-or-more"
+SHOWN = shown_by(BotApiServer().token, SECRET)
+"""What Telegram shows with what it brings for the usual bot."""
 ITS_SKILL = Principal(id=f"skill:{SKILL}", kind="skill", on_behalf_of=owner())
 
 

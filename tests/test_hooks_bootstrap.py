@@ -147,8 +147,20 @@ def test_what_hooks_add_is_bounded(lookout: Lookout) -> None:
     assert "is too much" in made.problems[0]
     for number in range(6):
         lookout.guard(name=f"g{number}")
-    lookout.says = adding(("big.md", "x" * (MOST_CHARACTERS - 10)))
+    big = "x" * (MOST_CHARACTERS - 10)
+    lookout.says = lambda skill, event: adding((f"{skill}.md", big))(skill, event)
     assert len(started(lookout).added) == 4, "and so is what all of them add together"
+
+
+def test_of_two_hooks_that_add_a_file_of_one_name_the_second_is_told_why_not(lookout: Lookout) -> None:
+    lookout.pretend()
+    lookout.guard(name="ant")
+    lookout.guard(name="bee")
+    lookout.says = adding(("REMINDER.md", "one"), ("reminder.md", "two"))
+    made = started(lookout)
+    assert [(each.skill, each.content) for each in made.added] == [("ant", "one")]
+    assert len(made.problems) == 3
+    assert all("there is a file of that name already" in each for each in made.problems)
 
 
 def test_one_that_fails_adds_nothing_and_keeps_no_other_from_adding(lookout: Lookout) -> None:

@@ -709,3 +709,29 @@ def test_of_several_around_a_call_the_strictest_counts_and_after_a_no_nobody_els
     assert one.heard[-1] == last.heard[-1] == ask.heard[-1] == "begins"
     both.after(call, call)
     assert one.heard[-1] == last.heard[-1] == ask.heard[-1] == "after"
+
+
+UNREAD_WORDS = {
+    "returned": "export default async (e: any) => ({ decision: 'deny' });",
+    "returned as the event": "export default async (e: any) => ({ context: { ...e.context, decision: 'deny' } });",
+    "returned false": "export default async (e: any) => false;",
+    "on the event": "export default async (e: any) => { e.decision = 'deny'; };",
+    "not to be counted": "export default async (e: any) => { Object.defineProperty(e.context, 'decision', { value: 'deny' }); };",
+    "inherited": "export default async (e: any) => { Object.setPrototypeOf(e.context, { decision: 'deny' }); };",
+    "a symbol": "export default async (e: any) => { e.context[Symbol('decision')] = 'deny'; };",
+    "failed and not waited for": "export default async (e: any) => { Promise.reject(new Error('no')); };",
+    "failed later and not waited for": "export default async (e: any) => { (async () => { await null; throw new Error('no'); })(); };",
+}
+
+
+@pytest.mark.parametrize("code", UNREAD_WORDS.values(), ids=UNREAD_WORDS)
+def test_a_gate_hook_whose_no_stands_where_nobody_reads_it_refuses(lookout: Lookout, code: str) -> None:
+    lookout.guard(code)
+    lookout.gate("guard")
+    assert refused(lookout.boil()).startswith("the gate hook of skill 'guard' failed: ")
+
+
+def test_a_gate_hook_that_returns_nothing_and_leaves_nothing_has_no_objection(lookout: Lookout) -> None:
+    lookout.guard("export default async (e: any) => { await null; };")
+    lookout.gate("guard")
+    assert isinstance(lookout.boil(), Completed)

@@ -6,10 +6,12 @@ from typing import Any
 import anyio
 import pytest
 
-from lookout import Lookout, hook_text
+from lookout import BOIL, PASS, Lookout, hook_text
 from metier.hooks import observers
 from metier.kernel.events import Events
+from metier.model.outcome import Completed, Outcome
 from metier.runtime import Runtime
+from metier.runtime.as_owner import call_as_owner
 from metier.runtime.message_hooks import message_listener, tell_hooks
 
 RECEIVED = "channels.message.received"
@@ -22,6 +24,11 @@ MESSAGE: dict[str, Any] = {
 @pytest.fixture
 def lookout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lookout:
     return Lookout(tmp_path, monkeypatch)
+
+
+def done(outcome: Outcome) -> Any:
+    assert isinstance(outcome, Completed), outcome
+    return outcome.value
 
 
 def told(lookout: Lookout, *events: tuple[str, Any, str]) -> None:
@@ -130,3 +137,58 @@ def test_the_host_tells_hooks_of_what_happens_on_its_channels(lookout: Lookout) 
 
     anyio.run(main)
     assert lookout.fired == ["guard message:received"]
+
+
+def test_a_message_that_comes_while_a_host_closes_is_done_by_the_next_one(lookout: Lookout) -> None:
+    """A hook that takes long keeps the process from ending, and by then it is a host no more."""
+    lookout.pretend()
+    lookout.guard(PASS, hook_text('["message:received"]'))
+    trigger = {
+        "name": "n", "type": "message", "patterns": ["boil"], "tool": BOIL, "arguments": {"cups": 1},
+    }  # fmt: skip
+    where: dict[str, Any] = {"project": str(lookout.machine.project), "watch": False}
+
+    async def fired(runtime: Runtime) -> list[str]:
+        told = done(await call_as_owner(runtime, "triggers.get", {"id": "n"}))
+        return [each["outcome"] for each in told["firings"]]
+
+    async def take_in(runtime: Runtime, number: int) -> None:
+        message = {"channel": "telegram", "chat_id": 7, "message_id": number, "text": f"boil {number}"}
+        done(await call_as_owner(runtime, "channels.route_inbound_message", message))
+
+    async def main() -> None:
+        let_go = anyio.Event()
+
+        async def slow(_skill: str, event: Any) -> Any:
+            await let_go.wait()
+            return event["context"]
+
+        async def late(other: Runtime, host: Runtime) -> None:
+            with anyio.fail_after(30):
+                while not host._engine.closed:
+                    await anyio.sleep(0.01)
+            await take_in(other, 2)
+            with anyio.move_on_after(3):  # time enough for a host that is none to do something about it
+                while len(await fired(other)) < 2:
+                    await anyio.sleep(0.05)
+            let_go.set()
+
+        lookout.says = slow
+        async with (
+            Runtime.open(**where) as other,
+            anyio.create_task_group() as tasks,
+            Runtime.open(**where, host=True) as host,
+        ):
+            done(await call_as_owner(host, "triggers.create", {"trigger": trigger}))
+            await take_in(host, 1)
+            with anyio.fail_after(30):
+                while await fired(host) != ["completed"]:
+                    await anyio.sleep(0.02)
+            tasks.start_soon(late, other, host)
+        async with Runtime.open(**where, host=True) as host:
+            with anyio.move_on_after(20):
+                while len(await fired(host)) < 2:
+                    await anyio.sleep(0.02)
+            assert await fired(host) == ["completed", "completed"]
+
+    anyio.run(main)

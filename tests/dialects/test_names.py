@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from metier.dialects.names import name_problem, skeleton
+from metier.dialects.names import is_standard, name_problem, skeleton
 from metier.dialects.skill_md import compile_skill
 
 
@@ -84,3 +84,17 @@ def test_no_two_real_skills_of_different_names_are_taken_for_each_other(corpus: 
             names.add(compiled.skill.name)
     assert len(names) > 1_000
     assert len({skeleton(name) for name in names}) == len(names)
+
+
+@pytest.mark.parametrize(
+    "name", ["metier", "Metier", "rnetier", "met1er", "metler", "mеtier", "metier-", "METIER_"]
+)
+def test_sup_02_no_skill_is_called_as_metier_itself_or_nearly_so(name: str) -> None:
+    assert name_problem(name) == "it is Metier's own, or looks like it"
+    assert not is_standard(name)
+
+
+def test_every_standard_name_that_looks_like_ours_is_known_at_a_glance() -> None:
+    spelled = (f"{m}et{i}er" for m in ("m", "rn") for i in "il1")
+    assert not [name for name in spelled if is_standard(name)]
+    assert is_standard("metier-tools")

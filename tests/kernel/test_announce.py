@@ -18,15 +18,18 @@ from loopback import Asked, Listener, reply
 from machine import Machine
 from metier.config.announce import AnnounceSettings
 from metier.config.settings import Settings
+from metier.kernel import announce
 from metier.kernel.announce import Announcements
 from metier.kernel.announce_terminal import TerminalAnnouncer
 from metier.kernel.announce_ways import Announcer
 from metier.kernel.announce_webhook import HEADER, WebhookAnnouncer
+from metier.kernel.announce_words import decided_line
 from metier.kernel.delivery_ports import Never, NotNow
 from metier.kernel.events import Events
 from metier.kernel.store import Store
 from metier.model.approval import Approval
 from metier.record.approval_clock import moment
+from metier.record.approvals import approval_in
 from metier.record.database import Database
 from metier.record.deciding import decide
 from switchboard import PATIENCE
@@ -341,6 +344,16 @@ def test_the_terminal_gets_a_line_without_arguments_and_with_what_to_do(desk: De
     assert terminal.recipients() == ()
 
 
+def test_apr_31_of_a_call_that_was_begun_no_more_is_said_than_that(desk: Desk) -> None:
+    id = desk.asks()
+    approve(desk.database, id)
+    with desk.database.reading() as connection:
+        found = approval_in(connection, id)
+    assert found is not None
+    assert decided_line(replace(found, state="spent")) == f"{id} was approved by {OWNER.id}, and was begun."
+    assert decided_line(found) == f"{id} was approved by {OWNER.id}."
+
+
 def test_a_webhook_is_posted_signed_and_without_arguments_and_tried_again(desk: Desk) -> None:
     answers = [reply("503 Busy"), reply("500 Oops")]
     listener = Listener(lambda _asked: answers.pop() if answers else reply())
@@ -399,5 +412,80 @@ def test_a_webhook_leads_to_no_place_where_clouds_keep_secrets(desk: Desk) -> No
             webhook = WebhookAnnouncer(lambda: desk.settings, lambda _name: "value")
             with pytest.raises(NotNow):
                 await webhook.announce("x", [], reminder=False)
+
+    anyio.run(main)
+
+
+def test_an_end_that_cannot_be_told_keeps_nothing_new_from_anybody(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(announce, "_FIRST_PAUSE", 3_600.0)
+    monkeypatch.setattr(announce, "_LONGEST_PAUSE", 3_600.0)
+    chat, tried = Chat("ada"), list[str]()
+
+    async def decided(_recipient: str, approval: Approval, _references: Sequence[str]) -> None:
+        tried.append(approval.id)
+        raise NotNow(0, "that message cannot be changed")
+
+    chat.decided = decided
+
+    async def main() -> None:
+        async with desk.announcing(chat) as events:
+            first = desk.asks()
+            await until(events, lambda: len(chat.told) == 1)
+            approve(desk.database, first)
+            await until(events, lambda: tried == [first])
+            second = desk.asks()
+            await until(events, lambda: len(chat.told) == 2)
+            assert chat.told[1] == ("ada", [second], False)
+            assert tried == [first], "it is tried again after its own pause"
+
+    anyio.run(main)
+
+
+def test_after_another_webhook_how_it_ended_is_posted_once_and_after_none_nowhere(desk: Desk) -> None:
+    got: list[tuple[str, str]] = []
+
+    def answer(asked: Asked) -> bytes:
+        got.append((asked.target, json.loads(asked.body)["event"]))
+        return reply()
+
+    listener = Listener(answer)
+
+    def to(path: str) -> None:
+        url = f"http://127.0.0.1:{listener.port}{path}" if path else ""
+        given = AnnounceSettings(webhook=url, secret="k", batch_seconds=0)
+        desk.settings = replace(desk.settings, announce=given)
+
+    to("/old")
+    hook = WebhookAnnouncer(lambda: desk.settings, {"k": "the shared secret"}.get)
+
+    def open_rows() -> int:
+        store = Store(desk.home)
+        with store.reading() as connection:
+            (many,) = connection.execute("SELECT count(*) FROM announced WHERE done = 0").fetchone()
+        store.close()
+        return int(many)
+
+    async def main() -> None:
+        async with desk.announcing(hook) as events:
+            first = desk.asks()
+            await until(events, lambda: len(got) == 1)
+            to("/new")
+            await until(events, lambda: len(got) == 2)
+            approve(desk.database, first)
+            await until(events, lambda: len(got) == 3 and open_rows() == 0)
+            second = desk.asks()
+            await until(events, lambda: len(got) == 4)
+            to("")
+            approve(desk.database, second)
+            await until(events, lambda: open_rows() == 0)
+        listener.close()
+        assert got == [
+            ("/old", "approvals.waiting"),
+            ("/new", "approvals.waiting"),
+            ("/new", "approvals.decided"),
+            ("/new", "approvals.waiting"),
+        ]
 
     anyio.run(main)

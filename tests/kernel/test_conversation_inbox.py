@@ -5,6 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from metier.kernel import conversation_inbox
 from metier.kernel.conversation_inbox import RECEIVED
 from metier.kernel.events import Happened
 from switchboard import Switchboard, private
@@ -40,6 +41,7 @@ def test_a_message_that_nobody_keeps_is_told_once_and_handled(home: str) -> None
             "skill": "",
             "author": "user",
             "text": "hello",
+            "at": board.message(stored["message_id"]).at,
             "data": None,
             "call_id": board.message(stored["message_id"]).call_id,
         }
@@ -162,5 +164,37 @@ def test_what_another_process_stored_is_told_here(home: str) -> None:
             await board.until(lambda: True)
             await other.came_in("from elsewhere")
             await board.until(lambda: len(texts(board)) == 1)
+
+    anyio.run(main)
+
+
+def test_chats_take_turns_so_that_busy_ones_keep_no_other_from_being_told(
+    home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversation_inbox, "MOST_OPEN", 2)
+    board = Switchboard(home, seconds=60)
+    kept: list[int] = []
+
+    def keep(happened: Happened) -> None:
+        if happened.name == RECEIVED and isinstance(happened.payload, dict):
+            kept.append(int(str(happened.payload["message"])))
+            board.inbox.keep(kept[-1])
+
+    async def main() -> None:
+        for count in range(5):
+            for busy in ("a", "b"):
+                await board.came_in(f"{busy}{count}", chat=busy)
+        for late in ("late", "later"):
+            await board.came_in(late, chat=late)
+        with board.events.listening(keep):
+            async with board.running():
+                for handled in range(12):
+                    await board.until(lambda handled=handled: len(kept) > handled)
+                    await board.inbox.mark_handled(kept[handled])
+        told = texts(board)
+        assert len(told) == 12
+        assert told.index("late") < 4, told
+        assert told.index("later") < 5, told
+        assert [each for each in told if each.startswith("a")] == ["a0", "a1", "a2", "a3", "a4"]
 
     anyio.run(main)

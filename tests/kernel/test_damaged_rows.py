@@ -43,13 +43,21 @@ def damage(store: Store, table: str, column: str, where: str) -> None:
 
 @pytest.mark.parametrize("column", ["name", "skill", "operations"])
 def test_a_module_whose_row_is_damaged_is_not_there_and_the_others_are(store: Store, column: str) -> None:
-    skill_record.keep_module(store, "one", "first", ("a", "b"))
-    skill_record.keep_module(store, "two", "second", ("c",))
+    skill_record.keep_module(store, "one", "first", ("a", "b"), ("first",))
+    skill_record.keep_module(store, "two", "second", ("c",), ("second",))
     damage(store, "module", column, "name = 'first'")
     assert skill_record.registered(store) == {"second": ("two", ("c",))}
 
 
-@pytest.mark.parametrize("column", ["skill", "status", "digest", "changed_by"])
+@pytest.mark.parametrize("column", ["name", "skill"])
+def test_a_name_whose_row_is_damaged_is_kept_for_nobody_and_the_others_are(store: Store, column: str) -> None:
+    skill_record.keep_module(store, "one", "first", ("a", "b"), ("first",))
+    skill_record.keep_module(store, "two", "second", ("c",), ("third", "second"))
+    damage(store, "module_kept", column, "name = 'first'")
+    assert skill_record.kept_names(store) == {"third": "two", "second": "two"}
+
+
+@pytest.mark.parametrize("column", ["skill", "status", "digest", "changed_by", "since"])
 def test_rel_07_a_skill_whose_row_is_damaged_does_not_live_and_says_why(store: Store, column: str) -> None:
     for each in ("one", "two"):
         skill_record.wish(store, each, enabled=True, by="human:me")

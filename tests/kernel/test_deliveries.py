@@ -320,6 +320,7 @@ def test_who_takes_the_module_of_a_skill_that_died_is_not_told_its_messages(
         who = board.has("echo-skill", modules={"echo": listens})
         await board.ask(who, "channels.register", channel="echo", connector_module="echo")
         board.modules.unregister("echo-skill")
+        board.modules.let_go("echo-skill")
         board.has("thief", modules={"echo": listens})
         async with board.running():
             sent = await board.ask(who, "channels.send_message", channel="echo", chat_id="c", text="secret")
@@ -327,6 +328,7 @@ def test_who_takes_the_module_of_a_skill_that_died_is_not_told_its_messages(
             await board.until(lambda: "another skill has the module" in board.message(id).error)
             assert told == []
             board.modules.unregister("thief")
+            board.modules.let_go("thief")
             board.has("echo-skill", modules={"echo": listens})
             await board.until(lambda: board.message(id).state == "sent")
         assert told == ["secret"]

@@ -12,6 +12,7 @@ from pathlib import Path
 import anyio
 import anyio.lowlevel
 import pytest
+from msgspec.structs import replace
 
 from host_line_kit import Desk, gone, host_elsewhere
 from metier.errors import NoHost, StateError
@@ -91,6 +92,24 @@ def test_who_asks_and_for_what_is_taken_from_the_record_and_from_nobodys_word(tm
         "human:me",
     )
     assert done.principal.roles == done.principal.capabilities == frozenset()
+
+
+def test_whose_module_is_asked_must_be_the_one_that_the_record_announces(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+
+    async def main() -> None:
+        async with desk.serving():
+            for announced, claimed in (("", "kettle"), ("kettle", ""), ("kettle", "pot")):
+                asked, _ = desk.announced(skill=announced)
+                assert "another skill" in (await refused(desk, replace(asked, skill=claimed))).message
+            asked, _ = desk.announced(skill="kettle")
+            await desk.line.do(replace(asked, skill="kettle"))
+            # What the code of a skill asks for is recorded under its own name.
+            asked, _ = desk.announced(skill="pot", principal="skill:pot")
+            await desk.line.do(replace(asked, skill="kettle"))
+
+    anyio.run(main)
+    assert [each.skill for each in desk.done] == ["kettle", "kettle"]
 
 
 @pytest.mark.parametrize("payloads", ["hashes", "redacted", "full"])

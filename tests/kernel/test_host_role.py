@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from contextlib import closing
+from fcntl import LOCK_NB, LOCK_SH, flock
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,17 @@ def test_who_only_looks_keeps_nobody_from_taking_it(tmp_path: Path) -> None:
         done.set()
         for each in looking:
             each.join()
+
+
+def test_who_looks_at_the_same_time_as_another_is_not_told_that_there_is_a_host(tmp_path: Path) -> None:
+    taken(tmp_path).release()
+    with (tmp_path / FILE).open("rb") as other:
+        flock(other, LOCK_SH | LOCK_NB)  # as another process has it while it looks
+        assert holder(str(tmp_path)) is None
+        assert isinstance(HostRole.try_take(str(tmp_path)), Holder), "control: that is a lock"
+    role = taken(tmp_path)
+    assert holder(str(tmp_path)) is not None
+    role.release()
 
 
 def test_the_lock_is_this_users_alone_and_no_link_is_followed(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_settings_that_another_process_changed_are_told_in_the_host_once(tmp_pat
     async def main() -> None:
         with events.listening(told.append):
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(SettingsWatch(ours, events).run)
+                tasks.start_soon(SettingsWatch(ours, events, {"own": 1.0}.get).run)
                 await anyio.sleep(0.1)
                 put(ours, "own", 1.0)
                 events.emit(UPDATED, {"skill": "own"})
@@ -72,6 +72,56 @@ def test_settings_that_another_process_changed_are_told_in_the_host_once(tmp_pat
     assert [each.payload for each in told] == [{"skill": "own"}, {"skill": "theirs"}, {"skill": "theirs"}]
     ours.close()
     theirs.close()
+
+
+def test_what_another_process_changes_is_told_also_after_the_host_itself_changed_the_same(
+    tmp_path: Path,
+) -> None:
+    ours, theirs = Store(str(tmp_path)), Store(str(tmp_path))
+    events, told = Events(), list[Happened]()
+
+    def put(store: Store, at: float) -> None:
+        with store.writing() as connection:
+            connection.execute("INSERT OR REPLACE INTO settings VALUES ('tea', '{}', ?, 'x')", (at,))
+
+    async def main() -> None:
+        with events.listening(told.append):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(SettingsWatch(ours, events, {"tea": 1.0}.get).run)
+                await anyio.sleep(0.1)
+                put(ours, 1.0)
+                events.emit(UPDATED, {"skill": "tea"})
+                await anyio.sleep(2.0)  # some looks
+                put(theirs, 2.0)
+                with anyio.fail_after(20):
+                    while len(told) < 2:
+                        await anyio.sleep(0.02)
+                tasks.cancel_scope.cancel()
+
+    anyio.run(main)
+    assert [each.payload for each in told] == [{"skill": "tea"}] * 2
+    ours.close()
+    theirs.close()
+
+
+def test_a_skill_that_came_is_told_once_however_many_notice_it_at_the_same_time(machine: Machine) -> None:
+    config = machine.state / "metier.toml"
+    machine.state.mkdir(mode=0o700, exist_ok=True)
+    config.write_text("", encoding="utf-8")
+    config.chmod(0o600)
+
+    async def main() -> list[Any]:
+        async with opened(machine, host=True) as runtime:
+            told = list[Happened]()
+            with runtime._engine.kernel._kernel.parts.events.listening(told.append):
+                write_skill(machine.skills / "tea")
+                config.write_text("# changed\n", encoding="utf-8")
+                async with anyio.create_task_group() as tasks:
+                    for _ in range(8):
+                        tasks.start_soon(runtime.call, "read_skill", {"name": "writing-skills"})
+            return [each.payload for each in told if each.name == "skill_installed"]
+
+    assert anyio.run(main) == [{"skill": "tea"}]
 
 
 def test_skills_that_come_and_go_are_told_in_the_host(machine: Machine) -> None:

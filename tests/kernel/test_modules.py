@@ -5,9 +5,10 @@ import pickle
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from metier.kernel.capability import Capability
-from metier.kernel.modules import BAD_MODULE, CONFLICT, FORBIDDEN, MOST_MODULES, Modules
+from metier.kernel.modules import BAD_MODULE, CONFLICT, FORBIDDEN, MOST_MODULES, NOT_READY, Modules
 from metier.kernel.operation import NOTHING, Asked, OperationError, module, offered
 from metier.model.call import Principal
 from metier.model.digest import Json
@@ -118,7 +119,7 @@ def test_the_module_of_a_skill_that_ships_is_registered_by_that_skill_alone(name
     assert modules.owner("telegram") == "xpell-agent-skill-telegram"
 
 
-def test_a_name_is_taken_once_and_free_again_when_its_skill_is_gone() -> None:
+def test_a_name_is_taken_once_and_free_again_when_its_skill_lets_go_of_it() -> None:
     modules = made(Capability())
     modules.register("a", "echo", ["say", "send"], does)
     assert modules.tools["echo.say"].skill == "a"
@@ -132,8 +133,57 @@ def test_a_name_is_taken_once_and_free_again_when_its_skill_is_gone() -> None:
     modules.unregister("a")
     assert "echo.say" not in modules.tools
     assert refused(modules, "echo.say", None) == BAD_MODULE
+    modules.let_go("a")
     modules.register("b", "echo", ["say"], does)
     assert modules.owner("echo") == "b"
+
+
+def test_a_name_stays_with_its_skill_while_that_is_down_and_nobody_takes_one_that_looks_like_it() -> None:
+    modules = made(Capability())
+    modules.register("a", "echo", ["say"], does)
+    modules.unregister("a")
+    for name in ("echo", "Echo", "ech0"):
+        with pytest.raises(OperationError) as error:
+            modules.register("b", name, ["say"], does)
+        assert error.value.code == CONFLICT
+        assert "skills stop a" in error.value.message
+    modules.register("a", "echo", ["say"], does)
+    assert modules.owner("echo") == "a"
+    again = made(Capability())
+    again.keep({"echo": "a"})
+    with pytest.raises(OperationError):
+        again.register("b", "echo", ["say"], does)
+    assert again.owner("echo") == "", "control: it is kept, and nobody answers for it"
+
+
+def test_who_takes_other_names_in_each_life_keeps_no_more_than_he_could_have_at_one_time() -> None:
+    modules = made(Capability())
+    for number in range(3 * MOST_MODULES):
+        modules.register("a", f"m{number}x", ["say"], does)
+        modules.unregister("a")
+    assert modules.kept_for("a") == tuple(
+        f"m{number}x" for number in range(2 * MOST_MODULES, 3 * MOST_MODULES)
+    )
+    modules.register("b", "m0x", ["say"], does)
+    with pytest.raises(OperationError):
+        modules.register("b", f"m{3 * MOST_MODULES - 1}x", ["say"], does)
+
+
+def test_what_was_judged_as_one_skills_is_not_done_by_another_that_has_the_name_now() -> None:
+    modules = made(Capability())
+    modules.register("a", "echo", ["say"], does)
+    judged = replace(asked("echo.say"), skill="a")
+    assert anyio.run(modules.do, judged, None) == "done"
+    modules.unregister("a")
+    modules.let_go("a")
+    modules.register("b", "echo", ["say"], does)
+    DONE.clear()
+    for each in (judged, asked("echo.say")):
+        with pytest.raises(OperationError) as error:
+            anyio.run(modules.do, each, None)
+        assert error.value.code == NOT_READY
+    assert DONE == []
+    assert anyio.run(modules.do, replace(judged, skill="b"), None) == "done"
 
 
 @pytest.mark.parametrize("operations", [[], ["constructor"], ["__proto__"], ["a b"], ["x"] * 129])

@@ -9,6 +9,7 @@ import pytest
 from household import KETTLE, OWNER, Household, alive, kettle, loaded, locks, records
 from metier.catalog.here import owner
 from metier.kernel import resident_life, residents
+from metier.kernel.behalf import Behalf
 from metier.kernel.resident_keeper import Keeper, Patience
 from metier.kernel.resident_words import Words
 from metier.kernel.skill_record import lives
@@ -132,6 +133,12 @@ def test_the_wait_before_it_is_tried_again_doubles_and_begins_anew_after_a_long_
     assert [keeper._after(refused, None, 0.0)[1] for _ in range(9)][-1] == 3600
     failed = [keeper._after(died, None, 0.0)[1] for _ in range(4)]
     assert failed == [1, 2, 4, 0]
+    keeper._no_room, keeper._refusals = 0, 0
+    for code in ("busy", "not_started", "internal"):
+        full = Failed(call_id="c", code=code, message="no room")  # type: ignore[arg-type]
+        assert keeper._after(full, None, 0.0)[1] > 0
+    assert {keeper._after(full, None, 0.0)[1] for _ in range(2_000)} == {8, 16, 32, 64, 128, 256, 300}
+    assert {keeper._after(refused, None, 0.0)[1] for _ in range(2_000)} >= {30, 3600}, "however often"
 
 
 async def _set(event: anyio.Event) -> None:
@@ -196,8 +203,8 @@ async def test_a_skill_that_is_ended_right_after_its_turn_came_gives_its_turn_ba
         return frozenset()
 
     class Lives:
-        async def problem(self, skill: str) -> None:
-            del skill
+        async def problem(self, skill: str, behalf: Behalf) -> None:
+            del skill, behalf
 
         def known(self, skill: str) -> object:
             return skill
@@ -206,7 +213,7 @@ async def test_a_skill_that_is_ended_right_after_its_turn_came_gives_its_turn_ba
     turns = anyio.Semaphore(1)
     made: Any = Keeper
     keeper: Keeper = made(
-        *("kettle", "human:me"),
+        *("kettle", Behalf("human:me")),
         live=Lives(),
         store=Store(str(tmp_path / "home")),
         made=lambda *_: None,
@@ -316,7 +323,7 @@ def test_who_lost_his_right_has_no_skill_live_on_his_behalf(tmp_path: Path) -> N
         record = await house.until("kettle", lambda record: "revoked" in (record["error"] or ""))
         assert record["status"] == "error"
 
-    alive(machine, act)
+    alive(machine, act, patience=Patience(look=3600.0))  # it is refused also before anybody ends it
 
 
 def test_who_goes_away_while_he_disables_a_skill_leaves_nothing_half_done(tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ class Deep:
         async def after():
             await asyncio.sleep(0.05)
             await self._ctx.emit('deep.later')
+            await self._ctx.execute('deep', 'inner', {'late': True})
         self._later = asyncio.ensure_future(after())
 async def on_enable(ctx):
     ctx.register_module(Deep(ctx))
@@ -80,7 +81,10 @@ class Deep {
     return await this.#ctx.execute('deep', 'inner');
   }
   async later() {
-    setTimeout(() => this.#ctx.emit('deep.later'), 50);
+    setTimeout(async () => {
+      await this.#ctx.emit('deep.later');
+      await this.#ctx.execute('deep', 'inner', { late: true });
+    }, 50);
   }
 }
 export const skill = { id: 'deep', version: '1.0.0', async onEnable(ctx) {
@@ -106,6 +110,12 @@ both = pytest.mark.parametrize("made", [python, script])
 
 
 def depths(house: Household, name: str) -> list[int]:
+    """How deep the calls of an operation were."""
+    return [depth for each, depth in house.depths if each == name]
+
+
+def told(house: Household, name: str) -> list[int]:
+    """How many firings lay behind the events of a name."""
     return [each.depth for each in house.heard if each.name == name]
 
 
@@ -115,8 +125,9 @@ def test_honest_calls_in_a_row_are_no_deeper_than_each_of_them_is(made: Any, tmp
         await loaded(house, "deep")
         for _ in range(2 * MAX_DEPTH):
             assert await house.ask("deep.outer") == "here"
-        assert depths(house, "deep.outer") == [1] * (2 * MAX_DEPTH)
-        assert depths(house, "deep.enabled") == [1]
+        assert depths(house, "deep.outer") == [0] * (2 * MAX_DEPTH)
+        assert depths(house, "deep.inner") == [1] * (2 * MAX_DEPTH)
+        assert set(told(house, "deep.outer") + told(house, "deep.enabled")) == {0}
 
     alive(made(tmp_path), act)
 
@@ -128,12 +139,13 @@ def test_one_that_is_deep_makes_nobody_else_deep_and_goes_no_deeper_than_anybody
     async def act(house: Household) -> None:
         await loaded(house, "deep")
         assert await house.ask("deep.down", n=MAX_DEPTH) == MAX_DEPTH
-        assert depths(house, "deep.bottom") == [MAX_DEPTH + 1]
+        assert depths(house, "deep.down") == [*range(MAX_DEPTH + 1)]
+        assert told(house, "deep.bottom") == [0], "how deep a call lies is no firing"
         assert "deep at most" in (await house.no("deep.down", n=MAX_DEPTH + 1))[1]
         async with anyio.create_task_group() as tasks:  # at the same time, and not one of the other's
             tasks.start_soon(lambda: house.ask("deep.down", n=MAX_DEPTH, hold=0.5))
             assert await house.ask("deep.beside") == "here"
-        assert depths(house, "deep.beside") == [1]
+        assert depths(house, "deep.inner") == [1]
 
     alive(made(tmp_path), act)
 
@@ -147,18 +159,19 @@ def test_what_goes_on_after_its_operation_counts_as_of_the_deepest_that_is_under
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(lambda: house.ask("deep.down", n=4, hold=1.0))
             with anyio.fail_after(10):
-                while not depths(house, "deep.bottom"):
+                while not told(house, "deep.bottom"):
                     await anyio.sleep(0.01)
             await house.ask("deep.later")
             with anyio.fail_after(10):
-                while not depths(house, "deep.later"):
+                while not depths(house, "deep.inner"):
                     await anyio.sleep(0.01)
-        assert depths(house, "deep.later") == [5]
+        assert depths(house, "deep.inner") == [5]
         await house.ask("deep.later")  # and where nothing is under way it is as from the top
         with anyio.fail_after(10):
-            while len(depths(house, "deep.later")) < 2:
+            while len(depths(house, "deep.inner")) < 2:
                 await anyio.sleep(0.01)
-        assert depths(house, "deep.later")[1] == 1
+        assert depths(house, "deep.inner")[1] == 1
+        assert told(house, "deep.later") == [0, 0]
 
     alive(made(tmp_path), act)
 

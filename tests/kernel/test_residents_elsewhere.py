@@ -10,7 +10,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from household import kettle
+from household import POT, configured, kettle
 from machine import Machine
 from metier import Runtime
 from metier.model.outcome import Completed
@@ -79,3 +79,47 @@ def test_without_a_host_another_process_is_told_so(tmp_path: Path) -> None:
     machine = kettle(tmp_path)
     ended = elsewhere(machine, "skills.enable", skill_id="kettle")
     assert (ended["outcome"], "metier host" in ended["message"]) == ("failed", True)
+
+
+def test_what_is_named_in_the_configuration_while_the_host_runs_comes_to_life(tmp_path: Path) -> None:
+    machine = kettle(tmp_path, pot=POT)
+    configured(machine, "kettle", "pot", enabled=["kettle"])
+
+    async def fares(runtime: Runtime, name: str) -> tuple[Any, Any]:
+        found = await call_as_owner(runtime, "skills.info", {"skill_id": name})
+        assert isinstance(found, Completed), found
+        assert isinstance(found.value, dict)
+        return found.value["status"], found.value["error"]
+
+    async def main() -> None:
+        async with Runtime.open(
+            project=str(machine.project), home=str(machine.state), watch=True, host=True
+        ) as runtime:
+            with anyio.fail_after(60):
+                while (await fares(runtime, "kettle"))[0] != "loaded":
+                    await anyio.sleep(0.05)
+                assert (await fares(runtime, "pot"))[0] == "disabled"
+                configured(machine, "kettle", "pot", enabled=["pot"])
+                while (await fares(runtime, "pot"))[0] != "loaded":
+                    await anyio.sleep(0.05)
+                while (await fares(runtime, "kettle"))[0] != "disabled":
+                    await anyio.sleep(0.05)
+
+    anyio.run(main)
+
+
+def test_a_skill_that_was_started_meanwhile_is_known_to_a_process_that_runs_already(tmp_path: Path) -> None:
+    machine = kettle(tmp_path, enabled=False)
+    place = {"project": str(machine.project), "home": str(machine.state)}
+
+    async def main() -> None:
+        async with (
+            Runtime.open(**place, watch=False, host=True) as host,
+            Runtime.open(**place, watch=False) as other,
+        ):
+            before = await call_as_owner(other, "skills.info", {"skill_id": "kettle"})
+            assert isinstance(before, Completed), before
+            await call_as_owner(host, "skills.enable", {"skill_id": "kettle"})
+            assert isinstance(await call_as_owner(other, "kettle.boil", {}), Completed)
+
+    anyio.run(main)

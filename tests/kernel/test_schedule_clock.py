@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from metier.kernel.schedule import Conditions, read
-from metier.kernel.schedule_clock import GRACE, dues, next_due, overdue, why_not
+from metier.kernel.schedule_clock import GRACE, Stretch, counted, dues, latest, next_due, overdue, why_not
 from metier.model.digest import Json
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -83,22 +83,40 @@ def test_a_moment_is_due_once() -> None:
 def test_of_what_came_due_while_nobody_looked_only_the_last_is_done_if_it_is_not_too_late() -> None:
     every_hour = cron("0 * * * *", "UTC")
     since = datetime(2026, 1, 1, 0, tzinfo=UTC).timestamp()
-    to_do, missed, count = overdue(every_hour, since, since + 5 * 3_600 + GRACE / 2, 0)
+    to_do, missed = overdue(every_hour, since, since + 5 * 3_600 + GRACE / 2, 0)
     assert to_do == since + 5 * 3_600
-    assert (len(missed), count) == (5, 5)
-    to_do, missed, count = overdue(every_hour, since, since + 5 * 3_600 + GRACE + 1, 0)
+    assert missed == [Stretch(first=since, last=since + 4 * 3_600, count=5)]
+    to_do, missed = overdue(every_hour, since, since + 5 * 3_600 + GRACE + 1, 0)
     assert to_do is None
-    assert missed[-1] == since + 5 * 3_600
-    assert count == 6
-    assert overdue(every_hour, since, since, 0) == (since, [], 0)
+    assert missed == [Stretch(first=since, last=since + 5 * 3_600, count=6)]
+    assert overdue(every_hour, since, since, 0) == (since, [])
 
 
 def test_a_year_of_minutes_is_counted_in_bounds() -> None:
     every_minute = cron("* * * * *", "UTC")
-    to_do, missed, count = overdue(every_minute, 1_700_000_040.0, 1_731_536_040.0, 0)
+    to_do, missed = overdue(every_minute, 1_700_000_040.0, 1_731_536_040.0, 0)
     assert to_do == 1_731_536_040.0, "the one that is due now is not lost in it"
-    assert len(missed) == 20
-    assert count == 10_000
+    assert missed == [Stretch(first=1_700_000_040.0, last=1_731_535_980.0, count=10_000)]
+
+
+def test_of_a_week_of_moments_all_are_counted_and_the_latest_are_told() -> None:
+    now, week = 1_800_000_000.0, 7 * 86_400
+    often = schedule(type="interval", intervalMs=10_000)
+    _, (missed,) = overdue(often, now - week + 10, now + 65, now - week)
+    assert missed == Stretch(first=now - week + 10, last=now + 50, count=week // 10 + 5)
+    assert latest(often, missed.first, missed.last, now - week, 3) == [now + 30, now + 40, now + 50]
+    rare = cron("0 0 29 2 *", "UTC")  # the look goes as far back as it must
+    began, ends = berlin(2001, 1, 1), berlin(2026, 1, 1)
+    assert len(latest(rare, began, ends, 0, 20)) == 6
+    assert [datetime.fromtimestamp(each, UTC).year for each in latest(rare, began, ends, 0, 2)] == [
+        2020,
+        2024,
+    ]
+    later = schedule(type="interval", intervalMs=10_000, startAt=int(now * 1_000))
+    assert counted(later, now - 1_000, now + 25, 0) == 3, "nothing is due before its start"
+    for first, last in ((now - 61, now + 3), (now + 1, now + 9), (now, now)):
+        told = [*latest(often, first, last, now - 5, 100)]
+        assert counted(often, first, last, now - 5) == len(told), "counted is what is told"
 
 
 @pytest.mark.parametrize(

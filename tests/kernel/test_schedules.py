@@ -1,30 +1,27 @@
 """Schedules: done at their time, once, on behalf of who set them up; what was not done is said."""
 
+import sqlite3
 import time
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
 
-from firing_kit import OWNER, Book, Made, do, no_skills
+from firing_kit import OWNER, Made
 from loopback import PUBLIC, Listener, World, make_authority, reply
-from metier.kernel import schedule_rounds as clock
 from metier.kernel import schedules as operations
-from metier.kernel.events import Events
 from metier.kernel.firing_store import KEPT
-from metier.kernel.operation import Module, OperationError
+from metier.kernel.operation import OperationError
+from metier.kernel.schedule_account import take
 from metier.kernel.schedule_notice import NOTIFY, PostedWebhooks
-from metier.kernel.schedule_store import claim, one_schedule
-from metier.kernel.schedules import Schedules
-from metier.kernel.store import Store
-from metier.model.call import Principal
+from metier.kernel.schedule_store import KeptSchedule, one_schedule
+from metier.kernel.store import _TABLES, FILE, Store  # pyright: ignore[reportPrivateUsage]
 from metier.model.digest import Json
-from metier.model.outcome import Completed, Failed, Outcome, Refused
+from metier.model.outcome import Failed, Refused
 from metier.record.backup_beside import begin_again, copy_kernel
+from schedule_kit import Office, Wall, minutes, seconds_until, set_wall
 
 CANARY = "c4n4ry-0f-a-t0ken-1234567890"
 
@@ -34,95 +31,16 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-class Wall:
-    """A clock that a test can set."""
-
-    def __init__(self) -> None:
-        self.ahead = 0.0
-
-    def time(self) -> float:
-        return time.time() + self.ahead
-
-
 @pytest.fixture
 def wall(monkeypatch: pytest.MonkeyPatch) -> Wall:
-    made = Wall()
-    monkeypatch.setattr(clock, "time", made)
-    return made
+    return set_wall(monkeypatch)
 
 
-class Posting(Book):
-    """Writes every call down, and has webhooks posted as the pipeline would."""
-
-    def __init__(self, module: Callable[[], Module]) -> None:
-        super().__init__()
-        self._module = module
-
-    async def call(self, principal: Principal, tool: str, arguments: dict[str, Json], **more: Any) -> Outcome:
-        outcome = await super().call(principal, tool, arguments, **more)
-        if tool != NOTIFY or not isinstance(outcome, Completed):
-            return outcome
-        try:
-            value = await do(self._module(), "notify", principal.id, arguments)
-        except OperationError as error:
-            return Failed(call_id=outcome.call_id, code="reported", message=f"{error.code}: {error.message}")
-        return Completed(call_id=outcome.call_id, value=value)
-
-
-class Office:
-    def __init__(self, top: Path) -> None:
-        self.store = Store(str(top / "home"))
-        self.book = Posting(lambda: self.schedules.module())
-        self.events = Events()
-        self.posted: list[tuple[str, dict[str, Json]]] = []
-        self.schedules = Schedules(
-            store=self.store,
-            events=self.events,
-            calls=self.book,
-            catalog=no_skills,
-            owner=OWNER,
-            webhooks=self,
-        )
-
-    async def webhook(self, url: str, payload: dict[str, Json]) -> str:
-        self.posted.append((url, payload))
-        return "" if "good" in url else "the webhook answered with 500"
-
-    async def do(self, operation: str, by: str = OWNER, **arguments: Json) -> Any:
-        return await do(self.schedules.module(), operation, by, arguments)
-
-    async def create(self, by: str = OWNER, **schedule: Json) -> str:
-        made = await self.do(
-            "create", by=by, schedule={"name": f"s{time.monotonic_ns()}", "tool": "a/b", **schedule}
-        )
-        return made["id"]
-
-    async def get(self, id: str) -> dict[str, Any]:
-        return await self.do("get", id=id)
-
-    async def until(self, count: int) -> None:
-        """So many firings came to their end."""
-        with anyio.fail_after(20):
-            while True:
-                with self.store.reading() as connection:
-                    (number,) = connection.execute(
-                        "SELECT count(*) FROM firing WHERE ended_at IS NOT NULL"
-                    ).fetchone()
-                if number >= count:
-                    return
-                await anyio.sleep(0.02)
-
-    @asynccontextmanager
-    async def running(self) -> AsyncGenerator[None]:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self.schedules.run)
-            await anyio.wait_all_tasks_blocked()
-            yield
-            tasks.cancel_scope.cancel()
-
-
-def minutes(count: int) -> dict[str, Json]:
-    return {"type": "interval", "intervalMs": count * 60_000}
+def taken(store: Store, kept: KeptSchedule) -> bool:
+    """What it is due at next is claimed, at its time."""
+    assert kept.schedule is not None
+    assert kept.next_due is not None
+    return take(store, kept, kept.schedule, kept.next_due) is not None
 
 
 @pytest.mark.anyio
@@ -225,20 +143,11 @@ async def test_a_clock_that_is_set_back_repeats_nothing(tmp_path: Path, wall: Wa
         await office.until(1)
         wall.ahead = 0
         office.schedules._watch.poke()  # pyright: ignore[reportPrivateUsage]
-        with anyio.fail_after(20):
-            while datetime.fromisoformat((await office.get(id))["next_due"]).timestamp() > time.time() + 601:
-                await anyio.sleep(0.02)
+        await office.looked()
+        assert seconds_until(await office.get(id)) > 1_000, "what was done is not what is due next"
         wall.ahead = 601
-        office.schedules._watch.poke()  # pyright: ignore[reportPrivateUsage]
-        with anyio.fail_after(20):
-            while datetime.fromisoformat((await office.get(id))["next_due"]).timestamp() < time.time() + 602:
-                await anyio.sleep(0.02)
-        await anyio.sleep(0.1)
+        await office.looked()
     assert len(office.book.made) == 1
-
-
-def seconds_until(row: dict[str, Any]) -> float:
-    return datetime.fromisoformat(row["next_due"]).timestamp() - time.time()
 
 
 @pytest.mark.anyio
@@ -273,10 +182,9 @@ async def test_a_schedule_that_was_set_up_while_the_clock_was_ahead_is_done_when
     tmp_path: Path, wall: Wall
 ) -> None:
     office = Office(tmp_path)
+    wall.ahead = 365 * 86_400
     id = await office.create(**minutes(10))
-    with office.store.writing() as connection:  # as if it had been a year later
-        later = time.time() + 365 * 86_400
-        connection.execute("UPDATE schedule SET created_at = ?, next_due = ?", (later, later + 600))
+    wall.ahead = 0
     async with office.running():
         with anyio.fail_after(20):
             while seconds_until(await office.get(id)) > 600:
@@ -328,9 +236,7 @@ async def test_what_other_schedules_and_triggers_did_does_not_push_out_what_one_
             "VALUES (?, ?, ?, 1, '', 1.0, 1.0, 'completed')",
             others,
         )
-        connection.execute("UPDATE schedule SET next_due = ?", (time.time(),))
-    kept = one_schedule(office.store, id)
-    assert claim(office.store, kept, kept.next_due, [], 0, time.time() + 600)
+    assert taken(office.store, one_schedule(office.store, id))
     assert len((await office.get(id))["firings"]) == 2
     with office.store.writing() as connection:  # control: its own are counted
         connection.executemany(
@@ -338,8 +244,7 @@ async def test_what_other_schedules_and_triggers_did_does_not_push_out_what_one_
             "VALUES ('schedule', ?, ?, 1, '', 1.0, 1.0, 'completed')",
             [(id, float(n)) for n in range(2, KEPT + 2)],
         )
-    kept = one_schedule(office.store, id)
-    assert claim(office.store, kept, kept.next_due, [], 0, time.time() + 1_200)
+    assert taken(office.store, one_schedule(office.store, id))
     with office.store.reading() as connection:
         (number,) = connection.execute("SELECT count(*) FROM firing WHERE what = ?", (id,)).fetchone()
     assert number in (KEPT, KEPT + 1), "one of them is still under way"
@@ -540,6 +445,34 @@ async def test_what_a_skill_declares_is_adopted_whole_or_not_at_all(
     with pytest.raises(OperationError, match="changed since it was shown"):
         await office.do("adopt", skill="desk", digest="sha256:other")
     assert [each["name"] for each in (await office.do("adopt", skill="desk"))["adopted"]] == ["one"]
+
+
+@pytest.mark.anyio
+async def test_what_an_earlier_metier_wrote_down_as_missed_is_still_told(tmp_path: Path) -> None:
+    at = time.time() - 5_000
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    with closing(sqlite3.connect(home / FILE)) as connection:
+        connection.executescript(_TABLES[0])
+        connection.execute(
+            "INSERT INTO schedule VALUES ('sch_1', ?, '', 1, ?, ?, NULL, NULL, 'missed 1', 1)",
+            (OWNER, f'{{"type":"once","name":"gone","tool":"a/b","timestamp":{int(at) * 1_000}}}', at - 9),
+        )
+        connection.execute(
+            "INSERT INTO firing (kind, what, due, attempt, call_id, began_at, ended_at, outcome) "
+            "VALUES ('schedule', 'sch_1', ?, 0, '', ?, ?, 'missed')",
+            (float(int(at)), at + 90, at + 90),
+        )
+        connection.execute("PRAGMA user_version = 1")
+        connection.commit()
+    (home / FILE).chmod(0o600)
+    office = Office(tmp_path)
+    async with office.running():
+        await office.looked()
+    (missed,) = (await office.do("missed"))["missed"]
+    assert (missed["name"], missed["missed"], len(missed["latest"])) == ("gone", 1, 1)
+    assert (await office.get("sch_1"))["status"] == "over"
+    assert office.book.made == []
 
 
 @pytest.mark.anyio

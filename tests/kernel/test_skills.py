@@ -272,7 +272,7 @@ def test_a_row_that_cannot_be_read_is_no_end_of_anything(store: Store) -> None:
     with store.writing() as connection:
         connection.execute("UPDATE skill_state SET value = '{'")
         connection.execute("INSERT INTO module VALUES ('bad', 'kettle', '{'), ('good', 'kettle', '[\"x\"]')")
-        connection.execute("INSERT INTO skill_life VALUES ('kettle', 7, 'odd', '', '', 0, '')")
+        connection.execute("INSERT INTO skill_life VALUES ('kettle', 7, 'odd', '', '', 0, '', '')")
     with pytest.raises(OperationError, match="cannot be read"):
         state_get(store, "kettle", "a")
     assert registered(store) == {"good": ("kettle", ("x",))}

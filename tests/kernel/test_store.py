@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -156,6 +157,35 @@ def test_rel_07_whoever_only_reads_waits_for_nobody_who_writes(
         with pytest.raises(StateError):  # it is held indeed
             put(store, "a", "2")
         store.close()
+
+
+def test_rel_07_who_reads_does_not_wait_for_one_of_his_own_process_who_waits_to_write(home: Path) -> None:
+    store = Store(str(home))
+    put(store, "a", "1")
+    number = store.changes()
+    private: Any = store
+    with held_by_another(home / FILE):
+        writing = threading.Thread(target=put, args=(store, "a", "2"))
+        writing.start()
+        while not private._writer.turn.locked():
+            assert writing.is_alive()
+        assert got(store, "a") == "1"
+        assert store.changes() == number
+        assert writing.is_alive(), "it still waits for the other process"
+    writing.join()
+    assert got(store, "a") == "2"
+    store.close()
+
+
+def test_who_only_reads_cannot_write_and_a_file_that_was_closed_is_not_opened_again(home: Path) -> None:
+    store = Store(str(home))
+    with pytest.raises(StateError), store.reading() as connection:
+        connection.execute("INSERT INTO cursor VALUES ('a', '1')")
+    assert got(store, "a") is None
+    store.close()
+    for use in (lambda: put(store, "a", "1"), lambda: got(store, "a"), store.changes):
+        with pytest.raises(StateError):
+            use()
 
 
 def test_rel_07_one_who_writes_and_does_not_let_go_is_named_and_waiting_is_the_remedy(

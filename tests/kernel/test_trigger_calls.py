@@ -2,6 +2,7 @@
 
 import json
 import secrets
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -121,6 +122,34 @@ async def test_a_firing_goes_through_the_gate_and_onto_the_record(machine: Machi
 
 
 @pytest.mark.anyio
+async def test_what_a_skill_asks_for_inside_of_a_firing_is_done_for_who_set_that_up(machine: Machine) -> None:
+    """A skill that makes calls of its own: searching memories is an operation of Metier's."""
+    search: Json = {"tool": "search_index/execute", "arguments": {"query": "tea"}}
+    async with host(machine) as here:
+        trigger: Json = {"name": "n", "type": "event", "events": ["rang"], **search}
+        id = (await here.do("triggers.create", trigger=trigger))["id"]
+        await here.happens("rang")
+        assert (await here.do("triggers.get", id=id))["last_outcome"] == "completed"
+        schedule: Json = {"name": "s", "type": "interval", "intervalMs": 60_000, **search}
+        daily = (await here.do("schedules.create", schedule=schedule))["id"]
+        assert (await here.do("schedules.run_now", id=daily))["outcome"] == "completed"
+
+
+@pytest.mark.anyio
+async def test_a_trigger_is_not_set_off_by_what_its_own_call_has_done_in_turn(machine: Machine) -> None:
+    async with host(machine) as here:
+        trigger: Json = {
+            "name": "n", "type": "tool_use", "toolNames": ["memory.*", "search_index/*"],
+            "tool": "search_index/execute", "arguments": {"query": "tea"},
+        }  # fmt: skip
+        id = (await here.do("triggers.create", trigger=trigger))["id"]
+        assert isinstance(await here.runtime.call("search_index", {"query": "tea"}), Completed)
+        await here._private._engine.kernel.triggers.drain(30)
+        shown = await here.do("triggers.get", id=id)
+        assert (shown["fired"], shown["last_outcome"]) == (1, "completed")
+
+
+@pytest.mark.anyio
 async def test_who_lost_his_right_fires_nothing_any_more_and_that_is_said_and_recorded(
     machine: Machine,
 ) -> None:
@@ -139,6 +168,79 @@ async def test_who_lost_his_right_fires_nothing_any_more_and_that_is_said_and_re
         assert (await here.do("schedules.run_now", id=daily))["outcome"].startswith("refused (forbidden)")
         assert here.recorded(f"agent:trigger/{id}")[-1] == "skill_execution_blocked"
         assert here.recorded(f"agent:schedule/{daily}")[-1] == "skill_execution_blocked"
+
+
+@pytest.mark.anyio
+async def test_cap_12_what_somebody_left_who_was_revoked_acts_for_nobody_else_who_gets_his_id(
+    machine: Machine,
+) -> None:
+    anna = Registered(id=ANNA.id, kind="human", roles=frozenset({"operator"}))
+    async with host(machine) as here:
+        here.registered(anna)
+        trigger: Json = {"name": "n", "type": "event", "events": ["rang"], **READ}
+        id = _value(await here.ask(ANNA, "triggers.create", trigger=trigger))["id"]
+        schedule: Json = {"name": "s", "type": "interval", "intervalMs": 60_000, **READ}
+        daily = _value(await here.ask(ANNA, "schedules.create", schedule=schedule))["id"]
+        here.revoked(ANNA.id)
+        here.registered(anna)  # it may be another Anna
+        await here.happens("rang")
+        assert "registered anew" in (await here.do("triggers.get", id=id))["last_outcome"]
+        ran = await call_as_owner(here.runtime, "schedules.run_now", {"id": daily})
+        assert isinstance(ran, Failed)
+        assert "registered anew" in ran.message
+        assert here.recorded(f"agent:trigger/{id}") == here.recorded(f"agent:schedule/{daily}") == []
+        await here.do("triggers.enable", id=id)
+        await here.happens("rang")
+        assert "registered anew" in (await here.do("triggers.get", id=id))["last_outcome"], "not his word"
+        _value(await here.ask(ANNA, "triggers.enable", id=id))
+        _value(await here.ask(ANNA, "schedules.enable", id=daily))
+        await here.happens("rang")
+        assert (await here.do("triggers.get", id=id))["last_outcome"] == "completed"
+        assert (await here.do("schedules.run_now", id=daily))["outcome"] == "completed"
+
+
+@pytest.mark.anyio
+async def test_what_is_due_is_not_done_for_another_who_got_the_id_of_who_set_it_up_and_nobody_is_told(
+    machine: Machine,
+) -> None:
+    anna = Registered(id=ANNA.id, kind="human", roles=frozenset({"operator"}))
+    async with host(machine) as here:
+        here.registered(anna)
+        schedule: Json = {
+            "name": "s",
+            "type": "once",
+            "timestamp": int(1_000 * time.time()) + 1_000,
+            "notifications": {"onSkip": [{"type": "memory"}]},
+            **READ,
+        }
+        daily = _value(await here.ask(ANNA, "schedules.create", schedule=schedule))["id"]
+        here.revoked(ANNA.id)
+        here.registered(anna)
+        with anyio.fail_after(30):
+            while not (said := (await here.do("schedules.get", id=daily))["last_outcome"]):
+                await anyio.sleep(0.1)
+        assert said.startswith("skipped: 'human:anna' was registered anew")
+        assert here.recorded(f"agent:schedule/{daily}") == []
+
+
+@pytest.mark.anyio
+async def test_nothing_stands_in_place_of_calls_of_another_who_got_the_id_of_who_set_it_up(
+    machine: Machine,
+) -> None:
+    anna = Registered(id=ANNA.id, kind="human", roles=frozenset({"operator"}))
+    async with host(machine) as here:
+        here.registered(anna)
+        trigger: Json = {
+            "name": "n", "type": "tool_use", "toolNames": ["fs_read/execute"], "timing": "instead",
+            "tool": "shell_safe/execute", "arguments": {"command": "ls"},
+        }  # fmt: skip
+        _value(await here.ask(ANNA, "triggers.create", trigger=trigger))
+        replaced = await here.ask(ANNA, "fs_read/execute", path="memory/note.md")
+        assert isinstance(replaced, Refused)
+        assert replaced.code == "replaced", "the control"
+        here.revoked(ANNA.id)
+        here.registered(anna)
+        _value(await here.ask(ANNA, "fs_read/execute", path="memory/note.md"))
 
 
 @pytest.mark.anyio

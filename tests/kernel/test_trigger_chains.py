@@ -90,12 +90,12 @@ async def test_a_trigger_on_errors_that_fails_in_a_call_inside_of_its_call_comes
 @pytest.mark.anyio
 async def test_a_tool_call_is_as_deep_as_what_set_it_off_whoever_makes_it(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
-    await desk.create(type="tool_use", toolNames=["a/*"], tool="after")
+    id = await desk.create(type="tool_use", toolNames=["a/*"], tool="after")
     async with desk.running():
         desk.triggers.after(valid_call("a/b", by="skill:tea", cause=BY_CHAT), DONE)
         await desk.triggers.drain(30)
         assert [each.cause for each in desk.book.made] == [
-            Cause(firings=3, root="the chat a/7", chat="a/7")
+            Cause(firings=3, root="the chat a/7", chat="a/7", by=id)
         ], "and the chat that began it is counted, not who happened to call"
         desk.triggers.after(valid_call("a/b", cause=Cause(firings=DEEPEST, root="x")), DONE)
         await desk.triggers.drain(30)

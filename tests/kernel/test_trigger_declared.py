@@ -10,6 +10,8 @@ from metier.catalog.catalog import Catalog
 from metier.kernel import trigger_store
 from metier.kernel.operation import OperationError
 from metier.kernel.trigger_declared import declared_by
+from metier.kernel.trigger_narrow import is_about_something
+from metier.kernel.trigger_pattern import fits
 from metier.model.digest import Json
 from metier.model.entry import Command
 from metier.model.skill import Tool
@@ -99,6 +101,10 @@ async def test_what_keeps_to_the_skill_itself_can_be_accepted(tmp_path: Path, na
         ({**MESSAGE, "patterns": ["[aeiou]"], "matchMode": "regex"}, "not meant for it"),
         ({**MESSAGE, "patterns": [r"\w+\s\w+"], "matchMode": "regex"}, "not meant for it"),
         ({**MESSAGE, "patterns": [r"[^a-z]$"], "matchMode": "regex"}, "not meant for it"),
+        ({**MESSAGE, "patterns": ["的"]}, "not meant for it"),
+        ({**MESSAGE, "patterns": ["です"]}, "not meant for it"),
+        ({**MESSAGE, "patterns": ["о, "]}, "not meant for it"),
+        ({**MESSAGE, "patterns": ["п"], "matchMode": "startsWith"}, "not meant for it"),
         ({"type": "message", "patterns": ["tidy up"], "contextTemplate": "I am your bank"}, "`actionId`"),
         ({"type": "tool_use", "toolNames": ["*"], "actionId": "tidy"}, "calls of others"),
         ({"type": "tool_use", "toolNames": ["desk/tidy", "mail/send"], "actionId": "tidy",
@@ -127,6 +133,55 @@ async def test_what_reaches_further_is_shown_with_the_reason_and_left_out(
     with pytest.raises(OperationError, match="nothing of what 'desk' declares can be accepted as it is"):
         await alone.do("adopt", skill="desk")
     assert trigger_store.all_triggers(alone.store) == []
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "^[^q8?Ж]",  # fits none of a few odd texts, and everything else
+        "|" + "я" * 150,  # too large where case does not count, and fits everything where it does
+        ".*|tidy up",
+        "(tidy up)?",
+        "(tidy up)*.",
+        "(?i)tidy up|",
+        "(?:tidy|)up?",
+        "t?i?d?y?",
+        "tid{0}y{0,3}",
+        "[tidy up]",
+        "[^]tidy up]",  # not a class and a text: a class
+        "[]tidy up]",
+        "[[:word:]tidy up]",
+        r"[\]tidy up]",
+        r"\Qtidy up\E*",
+        r"\x{74}.*",
+        r"\pL",
+        "(?s).tidy",
+        "tidy{,3}",
+        "ti(dy)",
+        "",
+    ],
+)
+def test_a_regular_expression_that_does_not_say_plainly_what_it_is_about_is_about_nothing(
+    pattern: str,
+) -> None:
+    assert not is_about_something(pattern, "regex")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        (r"^tidy (\w+) up$", "tidy all up"),
+        (r"tidy( up)?", "tidy"),
+        (r"^/tidy\b.*", "/tidy the desk"),
+        (r"[Tt]idy", "idy Tidy"),
+        (r"\d+ tidy[^a-z]", "7 tidy!"),
+        (r"天气(好|坏)?", "天气"),
+        (r"(?P<who>\w+) tidies\?", "who tidies?"),
+    ],
+)
+def test_a_regular_expression_that_says_it_is_accepted(pattern: str, message: str) -> None:
+    assert is_about_something(pattern, "regex")
+    assert fits(pattern, message, "regex", case_sensitive=False), "and it is one"
 
 
 @pytest.mark.anyio

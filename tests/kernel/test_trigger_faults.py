@@ -8,6 +8,7 @@ import pytest
 
 from firing_kit import Desk, no_skills, valid_call
 from metier.kernel import firing_store
+from metier.kernel.firing_rate import Often
 from metier.kernel.firing_store import KEPT, begun, earlier, ended, stands_in
 from metier.kernel.schedule import read as read_schedule
 from metier.kernel.schedule_firing import ScheduleFiring
@@ -63,7 +64,7 @@ async def test_what_was_kept_from_firing_does_not_fire_after_a_crash(tmp_path: P
 async def test_who_stood_in_their_place_and_was_cut_off_does_so_again(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     id = await three(desk)
-    assert begun(desk.store, id, 5.0, 1, instead_of=5)  # and then the host was killed
+    assert begun(desk.store, id, 5.0, 1, Often(source="x"), instead_of=5)[0]  # and then the host was killed
     async with desk.running():
         await desk.message("x", 5)
     assert desk.book.tools == ["first", "instead"]
@@ -107,7 +108,7 @@ async def test_a_busy_trigger_pushes_out_nothing_of_what_is_kept_of_a_quiet_one(
     busy = await desk.create(type="message", patterns=["y"], tool="busy")
 
     def fired(what: str, due: float) -> None:
-        number = begun(desk.store, what, due, 1)
+        number, _ = begun(desk.store, what, due, 1, Often(source=str(due)))
         ended(desk.store, "trigger", what, number, "completed", "")
 
     fired(quiet, 1.0)
@@ -173,9 +174,9 @@ async def test_a_message_on_which_we_fail_is_tried_a_few_times_and_keeps_no_othe
     desk = Desk(tmp_path)
     await desk.create(type="message", patterns=["x"], tool="a/b")
     tried: list[int] = []
-    from metier.kernel import trigger_rounds
+    from metier.kernel import trigger_around
 
-    real: Any = trigger_rounds.set_off
+    real: Any = trigger_around.set_off
 
     def odd(triggers: Any, occasion: Any) -> Any:
         if occasion.message == 1:
@@ -183,7 +184,7 @@ async def test_a_message_on_which_we_fail_is_tried_a_few_times_and_keeps_no_othe
             raise KeyError("odd")
         return real(triggers, occasion)
 
-    monkeypatch.setattr(trigger_rounds, "set_off", odd)
+    monkeypatch.setattr(trigger_around, "set_off", odd)
     async with desk.running():
         for number in (1, 2, 3):
             await desk.message("x", number)
@@ -258,7 +259,7 @@ async def test_a_schedule_that_would_be_filled_with_too_much_is_refused(tmp_path
         )  # fmt: skip
         kept = KeptSchedule(
             id="sch_1", owner="human:me", skill="", enabled=True, schedule=schedule, created_at=0.0, next_due=None,
-            last_due=None, last_outcome="x" * 300, missed=0,
+            last_due=None, last_outcome="x" * 300, missed=0, accounted=0.0,
         )  # fmt: skip
         outcome = await firing.call(kept, schedule, 0.0)
         assert isinstance(outcome, Refused) is refused

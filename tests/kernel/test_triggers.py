@@ -11,6 +11,7 @@ from metier.kernel.firing_rate import DEEPEST, MOST_ROUNDS, PER_SOURCE
 from metier.kernel.operation import OperationError
 from metier.kernel.trigger_around import in_place_of
 from metier.kernel.trigger_store import all_triggers
+from metier.model.call import Cause
 from metier.model.digest import Json
 from metier.model.outcome import Completed, Failed, Refused
 
@@ -292,7 +293,7 @@ async def test_what_stands_in_place_of_a_call_holds_though_it_may_not_fire_again
     assert in_place_of(kept, valid_call("x/z"), OWNER) == ""
     # What the trigger calls itself is not replaced by it.
     (row,) = (await desk.do("list"))["triggers"]
-    own = valid_call("x/y", by=f"agent:trigger/{row['id']}")
+    own = valid_call("x/y", by=f"agent:trigger/{row['id']}", cause=Cause(firings=1, root="x", by=row["id"]))
     assert await desk.triggers.before(own) is None
 
 
@@ -674,3 +675,89 @@ def test_the_book_of_these_tests_is_what_calls_are() -> None:
 
     calls: Calls = Book()
     assert calls is not None
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("template", "told"),
+    [
+        ("went: {{\terror }}", True),
+        ("{{\n outcome}}", True),
+        ("{{error}}", True),
+        ("{{result.error}}", False),
+    ],
+)
+async def test_a_failure_is_told_where_a_place_speaks_of_it_however_that_is_written(
+    tmp_path: Path, template: str, told: bool
+) -> None:
+    desk = Desk(tmp_path)
+
+    async def fails(made: Made) -> Json | Failed | Refused:
+        return Failed(call_id="c", code="raised", message="no") if made.tool == "act" else "ok"
+
+    desk.book.answer = fails
+    await desk.create(type="message", patterns=["x"], tool="act", contextTemplate=template)
+    async with desk.running():
+        await desk.message("x", 4)
+    assert desk.book.tools == ["act"] + ["channels.send_message"] * told
+
+
+@pytest.mark.anyio
+async def test_a_regular_expression_that_is_too_large_where_case_does_not_count_is_refused_there(
+    tmp_path: Path,
+) -> None:
+    words = "погода|прогноз|температура|дождь|снег|ветер|солнце|облачно|гроза|туман|метель|радуга|жара|холод|влажность"
+    large: dict[str, Json] = {"type": "message", "matchMode": "regex", "patterns": [words * 2], "tool": "act"}
+    desk = Desk(tmp_path)
+    with pytest.raises(OperationError, match="too large"):
+        await desk.create(**large)
+    await desk.create(**{**large, "caseSensitive": True})
+    async with desk.running():
+        await desk.message("какая погода", 5)
+    assert desk.book.tools == ["act"], "the control: it fits where it is accepted"
+
+
+@pytest.mark.anyio
+async def test_what_was_cut_off_is_said_unless_it_is_taken_up_again(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    event = await desk.create(type="event", events=["e"], tool="act")
+    message = await desk.create(type="message", patterns=["x"], tool="act")
+    began = anyio.Event()
+
+    async def for_ever(_: Made) -> Json | Failed | Refused:
+        if len(desk.book.made) == 2:
+            began.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    desk.book.answer = for_ever
+    async with desk.running():
+        desk.events.emit("e")
+        desk.events.emit(
+            "channels.message.received",
+            {"channel": "chat", "thread": 1, "message": 1, "chat": "7", "author": "anna", "text": "x"},
+        )
+        await began.wait()
+    (said,) = (await desk.do("get", id=event))["firings"]
+    assert said["outcome"].startswith("cut off")
+    (open,) = (await desk.do("get", id=message))["firings"]
+    assert open["outcome"] == "under way, or cut off"
+    again = Desk(tmp_path)
+    async with again.running():
+        await again.message("x", 1)
+    assert again.book.tools == ["act"]
+
+
+@pytest.mark.anyio
+async def test_who_is_refused_is_not_told_of_a_call_that_was_not_made(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    await desk.create(
+        type="tool_use",
+        toolNames=["a/b"],
+        timing="instead",
+        contextTemplate="t",
+        sendTo={"channel": "c", "chat": "1"},
+    )
+    refused = await desk.triggers.before(valid_call("a/b"))
+    assert isinstance(refused, Refused)
+    assert refused.reasons[0].endswith("; it fired")

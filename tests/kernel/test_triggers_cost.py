@@ -36,7 +36,7 @@ def cost(match: Callable[[], object]) -> float:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_res_17_a_trigger_pattern_that_explodes_elsewhere_costs_linear_time(shape: str) -> None:
     pattern, letter = SHAPES[shape]
-    assert pattern_problem(pattern) == ""
+    assert pattern_problem(pattern, case_sensitive=True) == ""
 
     def match(size: int) -> Callable[[], object]:
         text = letter * (size - 1) + "!"

@@ -17,6 +17,6 @@ def test_bubblewrap_deno(behaviour: Behaviour, tmp_path: Path) -> None:
     anyio.run(verify, behaviour, bubblewrap_deno(), str(tmp_path))
 
 
-@pytest.mark.parametrize("behaviour", behaviours())
+@pytest.mark.parametrize("behaviour", behaviours(third=2))
 def test_landlock_deno(behaviour: Behaviour, tmp_path: Path) -> None:
     anyio.run(verify, behaviour, landlock_deno(), str(tmp_path))

@@ -48,6 +48,12 @@ def test_a_message_that_the_real_one_refuses_is_refused(given: dict[str, Any], w
     assert asked(telegram, "sendMessage", chat_id=5, text="😀" * 2_048)[0] == 200
 
 
+def test_what_the_real_one_takes_out_of_a_message_does_not_arrive() -> None:
+    telegram = BotApiServer()
+    asked(telegram, "sendMessage", chat_id=5, text="a\u0333b\u030ac\u033fd\u202ee\r\n\x07f")
+    assert telegram.texts(5) == ["abcde\n f"]
+
+
 def test_a_button_carries_64_bytes_and_no_more() -> None:
     telegram = BotApiServer()
     for size, status in ((64, 200), (65, 400), (0, 400)):
@@ -68,6 +74,14 @@ def test_updates_wait_until_a_higher_offset_confirms_them() -> None:
     assert state.do("getUpdates", {"offset": second + 1}) == []
     state.again = 1
     assert [each["update_id"] for each in state.do("getUpdates", {"offset": second + 1})] == [second]
+
+
+def test_an_offset_far_beyond_the_newest_update_confirms_nothing_and_is_answered_from_the_beginning() -> None:
+    state = BotState()
+    first = state.post({"poll": {}})
+    for _ in range(2):
+        assert [each["update_id"] for each in state.do("getUpdates", {"offset": first + 11})] == [first]
+    assert state.do("getUpdates", {"offset": first + 10}) == []
 
 
 def test_of_two_that_poll_the_first_is_told_and_with_a_webhook_nobody_polls() -> None:

@@ -233,6 +233,20 @@ def test_tg_11_nothing_in_a_request_is_markup_and_everything_can_be_seen(tmp_pat
     with_desk(tmp_path, main)
 
 
+@pytest.mark.parametrize("mark", ["\u030a", "\u0333", "\u033f"])
+def test_apr_25_what_telegram_takes_out_of_every_message_is_spelled_out(tmp_path: Path, mark: str) -> None:
+    async def main(desk: Desk) -> None:
+        async with desk.running():
+            _, sent = await desk.shown(f"send it to b{mark}ob@example.com")
+            assert f"b\\u{{{ord(mark):x}}}ob@example.com" in sent.text
+            assert (
+                f"! it holds marks that Telegram does not show, spelled out above: U+{ord(mark):04X}"
+                in sent.text
+            )
+
+    with_desk(tmp_path, main)
+
+
 def test_tg_11_a_long_request_is_a_file_to_be_read_before_the_buttons(tmp_path: Path) -> None:
     async def main(desk: Desk) -> None:
         async with desk.running():

@@ -1,6 +1,7 @@
 """What cannot be taken in now stays with Telegram, and keeps nobody else: no button, no other chat."""
 
 import logging
+import sqlite3
 from pathlib import Path
 from typing import cast
 
@@ -8,11 +9,12 @@ import anyio
 import pytest
 
 from metier.doors.telegram import polling
+from metier.doors.telegram.held import GIVEN_UP, Held
 from metier.doors.telegram.inbound import Inbound, Later
 from metier.doors.telegram.update import Pressed, Said, Update
 from metier.doors.telegram.window import MOST_TRIES, Window
 from metier.kernel import conversation_rows
-from telegram_desk import ADA, BEN, Desk, status, with_desk
+from telegram_desk import ADA, BEN, EVE, Desk, status, with_desk
 
 
 @pytest.fixture
@@ -154,3 +156,62 @@ def test_tg_10_an_approver_can_say_no_while_messages_are_held_back_and_says_it_o
             assert len(state.answers) == 1
 
     with_desk(tmp_path, main)
+
+
+CANNOT_BE_WRITTEN = "CREATE TRIGGER full BEFORE INSERT ON message BEGIN SELECT RAISE(ABORT, 'full'); END"
+DAMAGED = (
+    "INSERT OR REPLACE INTO channel (name, look, skill, connector, config, changed_at)"
+    " VALUES ('telegram', 'telegram', 'xpell-agent-skill-telegram', 'telegram', '{', 0)"
+)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "mend"),
+    [
+        (CANNOT_BE_WRITTEN, "DROP TRIGGER full"),
+        (DAMAGED, "DELETE FROM channel WHERE name = 'telegram'"),
+    ],
+)
+def test_tg_06_while_what_keeps_messages_has_to_be_mended_they_wait_however_often_they_are_told(
+    tmp_path: Path, quick: None, spoil: str, mend: str
+) -> None:
+    async def main(desk: Desk) -> None:
+        state = desk.telegram.state
+        async with desk.running() as door:
+            kernel = sqlite3.connect(desk.home / "kernel.db", isolation_level=None)
+            kernel.execute(spoil)
+            state.message(ADA, "precious")
+            before = len(state.offsets)
+            await desk.until(lambda: "waits at Telegram" in status(door)["error"])
+            await desk.until(lambda: len(state.offsets) > before + MOST_TRIES + 3)
+            assert len(state.waiting) == 1
+            kernel.execute(mend)
+            kernel.close()
+            await desk.until(lambda: desk.messages() == [(str(ADA), "precious")])
+            await desk.until(lambda: status(door)["error"] == "")
+
+    with_desk(tmp_path, main)
+
+
+def test_what_telegram_gave_up_to_bring_is_not_said_to_wait_for_ever() -> None:
+    now = 0.0
+    held = Held(lambda: now)
+    held.kept_out(ADA, "everything is stopped", alone=False)
+    held.kept_out(BEN, "his chat is full", alone=True)
+    assert held.waits == "what came in waits at Telegram: everything is stopped"
+    held.taken_in(EVE, stored=False)
+    assert "stopped" in held.waits, "a button that was heard says nothing of messages"
+    held.taken_in(EVE, stored=True)
+    assert "his chat is full" in held.waits
+    now = GIVEN_UP
+    assert held.waits == ""
+    held.kept_out(BEN, "his chat is full", alone=True)
+    held.taken_in(BEN, stored=True)
+    assert held.waits == ""
+
+
+def test_for_how_many_something_waits_has_a_bound() -> None:
+    held = Held()
+    for stranger in range(1, 5_000):
+        held.kept_out(stranger, "full", alone=True)
+    assert len(held._by) == 1_000  # pyright: ignore[reportPrivateUsage]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from metier.config.load import load
 from metier.doors.telegram.update import Passed, Pressed, Said, read
 from metier.errors import ConfigError
+from metier.kernel import conversation_rows
 from metier.kernel.operation import OperationError
 from metier.model.call import Principal
 from metier.testing.bot_api_methods import BotState
@@ -189,5 +190,71 @@ def test_who_is_let_in_and_where_updates_go_cannot_be_said_by_a_call(tmp_path: P
                 asked("configure", config={"mode": "webhook", "polling": {"timeout_sec": 9}})
             )
             assert (status(door)["mode"], status(door)["polling"]["timeout_sec"]) == ("webhook", 9)
+
+    with_desk(tmp_path, main)
+
+
+def test_tg_03_however_much_strangers_write_a_button_pressed_by_one_is_on_the_record(tmp_path: Path) -> None:
+    async def main(desk: Desk) -> None:
+        async with desk.running() as door:
+            approval, sent = await desk.shown()
+            for stranger in range(40):
+                desk.telegram.state.message(50_000 + stranger, "spam")
+            await desk.until(lambda: status(door)["ignored"] >= 40)
+            before = noted(desk)
+            assert await desk.pressed(EVE, sent, "Once") == "This is not yours to decide."
+            await desk.until(lambda: noted(desk) == before + 1)
+            assert desk.state(approval) == "pending"
+
+    with_desk(tmp_path, main)
+
+
+def noted(desk: Desk) -> int:
+    """How many notes are on the record."""
+    return len(
+        [
+            each
+            for each in desk.records()
+            if each.tool == "telegram_door.noted" and each.event == "skill_execution_started"
+        ]
+    )
+
+
+def test_a_message_that_is_refused_for_good_is_told_in_the_status(tmp_path: Path) -> None:
+    async def main(desk: Desk) -> None:
+        policy = desk.home / "policy.toml"
+        policy.write_text(
+            '[[rule]]\nname = "out"\ntool = "channels.route_inbound_message"\ndecision = "deny"\nbecause = "not today"\n',
+            encoding="utf-8",
+        )
+        policy.chmod(0o600)
+        async with desk.running() as door:
+            desk.telegram.state.message(ADA, "hello")
+            await desk.until(lambda: status(door)["refused"] == 1)
+            assert any("not today" in each for each in status(door)["problems"])
+
+    with_desk(tmp_path, main)
+
+
+@pytest.mark.parametrize("bound", ["MOST_BYTES", "MOST_OF_STRANGER", "MOST_RECEIVED"])
+def test_tg_03_what_strangers_write_has_bounds_and_keeps_nobody_else_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    monkeypatch.setattr(conversation_rows, bound, 2_000)
+
+    async def main(desk: Desk) -> None:
+        desk.more = f"customers = true\n{desk.more}"
+        async with desk.running() as door:
+            if bound == "MOST_RECEIVED":
+                monkeypatch.setattr(conversation_rows, bound, 0)
+            for _ in range(120):  # more than Telegram tells at once
+                desk.telegram.state.message(EVE, "x" * 1_500)
+            await desk.until(lambda: not desk.telegram.state.waiting, seconds=60)
+            assert len(desk.messages()) == (0 if bound == "MOST_RECEIVED" else 1)
+            assert status(door)["refused"] >= 119
+            assert status(door)["error"] == ""
+            monkeypatch.setattr(conversation_rows, "MOST_RECEIVED", 10_000)
+            desk.telegram.state.message(ADA, "mine " * 500)
+            await desk.until(lambda: str(ADA) in dict(desk.messages()))
 
     with_desk(tmp_path, main)

@@ -9,10 +9,12 @@ import msgspec
 import pytest
 
 from metier.doors.telegram import bot, polling
+from metier.doors.telegram.update import read
 from metier.kernel.store import Store
 from metier.kernel.telegram_cursor import Cursor
 from metier.model.outcome import Completed
 from metier.runtime.as_owner import operate
+from metier.testing.bot_api import BotApiServer
 from metier.testing.bot_api_methods import BOT_ID
 from telegram_desk import ADA, BEN, Desk, asked, status, with_desk
 
@@ -155,11 +157,14 @@ def test_tg_06_where_everything_was_taken_in_to_is_kept_over_a_restart(tmp_path:
             await desk.until(lambda: desk.telegram.state.offsets)
             assert desk.telegram.state.offsets[0] == last
         store = Store(str(desk.home))
-        assert Cursor(store, BOT_ID).read()[0] == last
-        assert Cursor(store, BOT_ID + 1).read() == (0, 0.0), "another bot has not begun"
+        assert Cursor(store, BOT_ID, desk.telegram.url).read()[0] == last
+        assert Cursor(store, BOT_ID + 1, desk.telegram.url).read() == (0, 0.0), "another bot has not begun"
+        assert Cursor(store, BOT_ID, "https://elsewhere.example").read() == (0, 0.0), (
+            "another server counts for itself"
+        )
         with store.writing() as connection:
             connection.execute("UPDATE cursor SET value = 'rubbish' WHERE name LIKE 'telegram.offset.%'")
-        assert Cursor(store, BOT_ID).read() == (0, 0.0)
+        assert Cursor(store, BOT_ID, desk.telegram.url).read() == (0, 0.0)
         store.close()
 
     with_desk(tmp_path, main)
@@ -178,7 +183,7 @@ def test_tg_06_after_days_of_silence_a_smaller_number_is_a_new_one(
         state = desk.telegram.state
         desk.settings()
         store = Store(str(desk.home))
-        Cursor(store, BOT_ID).write(900_000, now - days * 86_400)
+        Cursor(store, BOT_ID, desk.telegram.url).write(900_000, now - days * 86_400)
         store.close()
         async with desk.running():
             await desk.until(lambda: state.offsets)
@@ -226,6 +231,51 @@ def test_tg_06_another_bot_is_heard_also_where_it_counts_as_the_one_before(
             assert isinstance(shown, Completed)
             ids = [each["channel_message_id"] for each in cast("Any", shown.value)["messages"]]
             assert ids == [f"{BOT_ID}:7", f"{BOT_ID + 1}:7"]
+
+    with_desk(tmp_path, main)
+
+
+@pytest.mark.parametrize("kept", ["the first server's number", "a number from nowhere"])
+def test_tg_06_a_bot_api_server_that_counts_from_elsewhere_is_heard(
+    tmp_path: Path, quick: None, kept: str
+) -> None:
+    """Each server has numbers of its own. Asked from one on that it does not know, it tells what it has from the beginning."""
+
+    async def main(desk: Desk) -> None:
+        async with desk.running():
+            desk.telegram.state.message(ADA, "by the first server")
+            await desk.until(lambda: len(desk.messages()) == 1 and not desk.telegram.state.waiting)
+        with BotApiServer(token=desk.telegram.token) as own:
+            own.state.begin(update=500, message=50)
+            desk.telegram = own
+            desk.settings()
+            if kept == "a number from nowhere":
+                store = Store(str(desk.home))
+                Cursor(store, BOT_ID, own.url).write(1 << 30)
+                store.close()
+            own.state.message(ADA, "by my own server")
+            async with desk.running():
+                await desk.until(lambda: len(desk.messages()) == 2)
+                await desk.until(lambda: not own.state.waiting)
+                own.state.message(ADA, "and on")
+                await desk.until(lambda: len(desk.messages()) == 3 and not own.state.waiting)
+        assert [text for _, text in desk.messages()] == ["by the first server", "by my own server", "and on"]
+
+    with_desk(tmp_path, main)
+
+
+def test_tg_06_one_update_with_an_absurd_number_does_not_make_the_bot_deaf(tmp_path: Path) -> None:
+    async def main(desk: Desk) -> None:
+        state = desk.telegram.state
+        async with desk.running():
+            said = {"message_id": 7, "date": 1, "text": "hello"}
+            said |= {"chat": {"id": ADA, "type": "private"}, "from": {"id": ADA, "is_bot": False}}
+            state.post({"update_id": (1 << 31) - 1, "message": said})
+            await desk.until(lambda: len(desk.messages()) == 1)
+            await desk.until(lambda: not state.waiting)
+            state.message(ADA, "after it")
+            await desk.until(lambda: len(desk.messages()) == 2)
+        assert read(msgspec.json.encode({"update_id": 1 << 40, "message": said})).update == 0
 
     with_desk(tmp_path, main)
 

@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.catalog.here import owner
+from metier.doors.telegram.api import BotApi
 from metier.doors.telegram.configured import Configured
 from metier.doors.telegram.sending import BURST, OVERALL, Pace, Sender
 from metier.doors.telegram.text import LONGEST, pieces, units
@@ -17,6 +19,8 @@ from metier.model.digest import Json
 from metier.model.outcome import Completed
 from metier.runtime.as_owner import operate
 from metier.testing import bot_api_methods
+from metier.testing.bot_api import BotApiServer
+from metier.testing.bot_api_methods import BOT_ID
 from telegram_desk import ADA, EVE, Desk, asked, with_desk
 
 
@@ -210,3 +214,66 @@ def test_one_chat_gets_one_message_a_second_after_a_burst_and_others_go_on() -> 
     now += 10.0
     went = sum(pace.wait(chat) == 0.0 for chat in range(100, 200))
     assert went == OVERALL, "all together no more than that in a second"
+
+
+LONG = "a" * LONGEST + "b" * LONGEST
+
+
+def test_tg_06_nothing_is_sent_before_it_is_known_which_bot_it_is() -> None:
+    async def main() -> None:
+        with BotApiServer() as telegram:
+            api = BotApi(telegram.url, telegram.token)
+            sender = Sender(lambda: api, lambda: Configured(admins=frozenset({ADA})))
+            with pytest.raises(NotNow):
+                await sender.send(str(ADA), "hello", key="k", reply_to=f"{BOT_ID}:5")
+            assert telegram.texts(ADA) == []
+            await api.meet()
+            assert await sender.send(str(ADA), "hello", key="k", reply_to=f"{BOT_ID}:5") == f"{BOT_ID}:1"
+            assert telegram.last(ADA).reply_to == 5
+            await api.close()
+
+    anyio.run(main)
+
+
+def test_tg_06_a_message_is_said_by_one_bot_and_begun_anew_by_the_next() -> None:
+    async def main() -> None:
+        with BotApiServer() as one, BotApiServer(token="7000000002:AAother") as other:
+            first, second = BotApi(one.url, one.token), BotApi(other.url, other.token)
+            await first.meet()
+            await second.meet()
+            now, honest = [first], one.answer
+
+            def changed_meanwhile(path: str, kind: str, data: bytes) -> tuple[int, bytes] | None:
+                now[0] = second
+                return honest(path, kind, data)
+
+            one.answer = changed_meanwhile  # pyright: ignore[reportAttributeAccessIssue]
+            sender = Sender(lambda: now[0], lambda: Configured(admins=frozenset({ADA})))
+            with pytest.raises(NotNow):
+                await sender.send(str(ADA), LONG, key="k", reply_to=None)
+            assert [each[0] for each in one.texts(ADA)] == ["a"]
+            assert other.texts(ADA) == []
+            assert await sender.send(str(ADA), LONG, key="k", reply_to=None) == "7000000002:2"
+            assert [each[0] for each in other.texts(ADA)] == ["a", "b"]
+            await first.close()
+            await second.close()
+
+    anyio.run(main)
+
+
+@pytest.mark.parametrize(
+    "odd", [b"<html>504 Gateway Time-out</html>", b'{"ok": false, "error_code": 500, "description": "oh"}']
+)
+def test_tg_10_what_a_gateway_failed_at_may_have_arrived_and_is_marked_so(odd: bytes) -> None:
+    async def main() -> None:
+        with BotApiServer() as telegram:
+            api = BotApi(telegram.url, telegram.token)
+            await api.meet()
+            sender = Sender(lambda: api, lambda: Configured(admins=frozenset({ADA})))
+            telegram.answer = lambda _path, _kind, _data: (504, odd)  # pyright: ignore[reportAttributeAccessIssue]
+            with pytest.raises(NotNow) as later:
+                await sender.send(str(ADA), "hello", key="k", reply_to=None)
+            assert later.value.doubtful
+            await api.close()
+
+    anyio.run(main)

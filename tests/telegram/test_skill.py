@@ -9,12 +9,12 @@ import anyio
 import pytest
 
 from metier.catalog.here import catalog_here
-from metier.doors.cli.host import _telegram  # pyright: ignore[reportPrivateUsage]
+from metier.doors.cli.host import telegram as telegram_door
 from metier.doors.telegram.configured import SKILL, SKILL_ID
 from metier.model.outcome import Completed, Failed, Outcome, Refused
 from metier.runtime import at_terminal, hosting_here
 from metier.runtime.as_owner import operate
-from telegram_desk import ADA, EVE, SECRET, Desk, with_desk
+from telegram_desk import ADA, EVE, SECRET, SHOWN, Desk, with_desk
 
 SEEDS = Path(__file__).parents[3] / "shared" / "seeds"
 
@@ -49,7 +49,7 @@ def test_every_operation_of_the_document_works_over_the_door(tmp_path: Path) -> 
             return await operate(desk.settings(), tool, arguments)
 
         telegram = desk.telegram
-        async with hosting_here(desk.settings, (_telegram,), desk.said.append) as hosting:
+        async with hosting_here(desk.settings, (telegram_door,), desk.said.append) as hosting:
             assert hosting is not None
             record = value(await done("skills.enable", skill_id=SKILL_ID))
             assert (record["status"], record["modules_registered"]) == ("loaded", ["telegram"])
@@ -76,9 +76,9 @@ def test_every_operation_of_the_document_works_over_the_door(tmp_path: Path) -> 
             assert value(await done("settings.set_skill", skill_id=SKILL_ID, patch=patch))["ok"]
             assert value(await done("telegram.configure"))["polling"]["timeout_sec"] == 5
             assert value(await done("telegram.set_webhook"))["url"] == "https://bot.example.com/hook"
-            assert telegram.state.webhook["secret_token"] == SECRET
+            assert telegram.state.webhook["secret_token"] == SHOWN
             forwarded = {"update_id": 5, "message": said(7, ADA, "by hook")}
-            update = await done("telegram.handle_webhook_update", update=forwarded, secret_token=SECRET)
+            update = await done("telegram.handle_webhook_update", update=forwarded, secret_token=SHOWN)
             assert value(update) == {"ok": True}
             forged = await done("telegram.handle_webhook_update", update=forwarded, secret_token="x" * 20)
             assert isinstance(forged, Failed)
@@ -108,7 +108,8 @@ def test_every_operation_of_the_document_works_over_the_door(tmp_path: Path) -> 
             assert isinstance(await done("telegram.status"), Refused), "its module is gone with it"
         kept = everything_kept(desk.home)
         assert "handle_webhook_update" in kept
-        assert SECRET not in kept, "also where it was an argument"
+        assert SECRET not in kept
+        assert SHOWN not in kept, "also where it was an argument"
         assert telegram.token not in kept
 
     with_desk(tmp_path, main)
@@ -136,13 +137,13 @@ def test_with_auto_start_it_listens_as_soon_as_the_host_is_there_and_an_agent_re
 
         desk.more += f'\n[xbot]\nenabled = ["{SKILL_ID}"]'
         patch = {"bot_token": desk.telegram.token, "admin_chat_ids": [str(ADA)], "auto_start": True}
-        async with hosting_here(desk.settings, (_telegram,), desk.said.append):
+        async with hosting_here(desk.settings, (telegram_door,), desk.said.append):
             await desk.until(lambda: os.path.exists(desk.home / "kernel.db"))
             ok = False
             while not ok:  # it has to be read before its settings are known
                 outcome = await done("settings.set_skill", skill_id=SKILL_ID, patch=patch)
                 ok = isinstance(outcome, Completed) and "'ok': True" in str(outcome.value)
-        async with hosting_here(desk.settings, (_telegram,), desk.said.append):
+        async with hosting_here(desk.settings, (telegram_door,), desk.said.append):
             desk.telegram.state.message(ADA, "hello")
             await desk.until(lambda: desk.messages() == [(str(ADA), "hello")], seconds=30)
             async with at_terminal(desk.settings()) as runtime:

@@ -6,16 +6,22 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from metier.catalog.here import owner
+from metier.doors.telegram import approvals
 from metier.doors.telegram.request import MOST_FILE, request
 from metier.doors.telegram.text import LONGEST, units
+from metier.kernel import announce
 from metier.kernel.delivery_ports import Never
 from metier.kernel.store import Store
 from metier.model.approval import Approval, Shown
 from metier.model.outcome import Pending
+from metier.model.role import Registered
+from metier.record.database import Database
+from metier.record.principals import add_principal, revoke_principal
 from metier.runtime import at_terminal
 from metier.testing.bot_api import BotApiServer
 from metier.testing.bot_api_methods import Sent
-from telegram_desk import ADA, Desk, with_desk
+from telegram_desk import ADA, BEN, Desk, status, with_desk
 
 ANOTHER = "7000000002:AAtoken-of-another-bot-that-is-none-0000"
 
@@ -199,5 +205,80 @@ def test_tg_05_how_it_ended_is_not_written_into_a_message_of_another_bot(tmp_pat
             assert approval in sent.text
             await door.announcer.decided(f"{desk.telegram.state.bot}/{ADA}", over, [str(sent.message_id)])
             assert "expired" in sent.text, "the control"
+
+    with_desk(tmp_path, main)
+
+
+def test_tg_04_what_is_asked_is_shown_to_nobody_whose_word_would_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(approvals, "_NOT_SHOWN", 0.2)
+    monkeypatch.setattr(announce, "_FIRST_PAUSE", 0.2)
+    monkeypatch.setattr(announce, "_LOOK_SECONDS", 0.2)
+
+    async def main(desk: Desk) -> None:
+        desk.approvers(ben=BEN)
+        with Database.open(desk.database) as database:
+            assert revoke_principal(database, "human:ben", by=owner(), owner=owner()) == ""
+        async with desk.running() as door:
+            approval, _ = await desk.shown("the secret plan")
+            await desk.until(
+                lambda: any("human:ben does not have the right" in each for each in status(door)["problems"])
+            )
+            assert desk.telegram.texts(BEN) == []
+            with Database.open(desk.database) as database:
+                again = Registered(id="human:ben", kind="human", roles=frozenset({"approver"}))
+                assert add_principal(database, again, by=owner(), owner=owner()) == ""
+            assert "the secret plan" in (await desk.shown_to(BEN, approval)).text
+            await desk.until(lambda: status(door)["problems"] == [])
+
+    with_desk(tmp_path, main)
+
+
+def test_who_had_blocked_the_bot_is_shown_what_still_waits_when_he_has_not_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(approvals, "_NOT_SHOWN", 0.2)
+    monkeypatch.setattr(announce, "_FIRST_PAUSE", 0.2)
+    monkeypatch.setattr(announce, "_LOOK_SECONDS", 0.2)
+
+    async def main(desk: Desk) -> None:
+        state = desk.telegram.state
+        async with desk.running() as door:
+            for kept_out in (state.blocked, state.unknown):
+                kept_out.add(ADA)
+                approval = await desk.asked_for("x" * (6_000 if kept_out is state.unknown else 5))
+                await desk.until(
+                    lambda: any(f"{ADA} was not shown" in each for each in status(door)["problems"])
+                )
+                kept_out.clear()
+                await desk.shown_to(ADA, approval)
+                await desk.until(lambda: status(door)["problems"] == [])
+
+    with_desk(tmp_path, main)
+
+
+@pytest.mark.parametrize("answer", [(413, b"<html>too large</html>"), (502, b"<html>oh</html>")])
+def test_tg_11_where_the_file_does_not_go_through_the_beginning_is_shown_with_deny_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: tuple[int, bytes]
+) -> None:
+    monkeypatch.setattr(announce, "_FIRST_PAUSE", 0.1)
+    monkeypatch.setattr(announce, "_LOOK_SECONDS", 0.1)
+
+    async def main(desk: Desk) -> None:
+        honest, tries = desk.telegram.answer, list[str]()
+
+        def odd(path: str, kind: str, data: bytes) -> tuple[int, bytes] | None:
+            if not path.endswith("sendDocument"):
+                return honest(path, kind, data)
+            tries.append(kind)
+            return answer
+
+        desk.telegram.answer = odd  # pyright: ignore[reportAttributeAccessIssue]
+        async with desk.running():
+            approval = await desk.asked_for("x" * 6_000)
+            sent = await desk.shown_to(ADA, approval)
+            assert [label for label, _ in sent.buttons] == ["Deny"]
+            assert len(tries) == (1 if answer[0] == 413 else 3)
 
     with_desk(tmp_path, main)

@@ -10,12 +10,16 @@ from anyio import to_thread
 
 import metier.doors.telegram.word
 from metier.catalog.here import owner
+from metier.doors.telegram import taking_up
 from metier.doors.telegram.door import Telegram
 from metier.doors.telegram.update import Pressed
 from metier.doors.telegram.word import Word
+from metier.kernel.delivery_ports import NotNow
 from metier.kernel.telegram_buttons import Button, Yes
 from metier.model.approval import Approval
 from metier.model.role import ROLES
+from metier.record.audit import AuditLog, Intent
+from metier.record.chain import Act
 from metier.record.database import Database
 from metier.record.deciding import Decider, Undecided, decide
 from metier.testing.bot_api_methods import Sent
@@ -94,6 +98,114 @@ def test_tg_05_a_yes_that_was_cut_off_before_the_desk_heard_it_can_be_said_again
         assert desk.state(approval) == "pending"
         async with desk.running() as door:
             assert await desk.pressed(ADA, sent, "Once") == "Approved."
+            await desk.until(lambda: desk.state(approval) == "spent")
+        assert desk.begun(approval) == 1
+
+    with_desk(tmp_path, main)
+
+
+def cut_off(door: Telegram) -> None:
+    """Whatever it is asked to say how a call ended, the host ends before."""
+
+    async def never(_yes: Yes, _spent: object) -> None:
+        await anyio.sleep_forever()
+
+    door._taking_up._one = never  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+
+
+@pytest.mark.parametrize("ended", ["not at all", "well", "badly"])
+def test_apr_31_of_a_call_that_was_begun_under_an_earlier_host_is_said_what_the_record_has(
+    tmp_path: Path, ended: str
+) -> None:
+    """A request that is spent says that its call was begun, and no more."""
+
+    async def main(desk: Desk) -> None:
+        async with desk.running() as door:
+            approval, sent = await desk.shown("green tea")
+            cut_off(door)
+            assert await desk.pressed(ADA, sent, "Once") == "Approved."
+            await desk.until(lambda: desk.state(approval) == "approved")
+        with Database.open(desk.database) as database:
+            (found,) = [each for each in desk.approvals() if each.id == approval]
+            log = AuditLog(database)
+            begun = log.intent(Act(call_id=found.call_id, tool="fs_write/execute", principal="agent:cli"))
+            assert isinstance(begun, Intent)
+            with database.transaction() as connection:  # as whoever ran it had done before he was killed
+                connection.execute("UPDATE approval SET state = 'spent' WHERE id = ?", (approval,))
+                connection.execute("UPDATE open_intent SET process = 'gone'")
+            if ended != "not at all":
+                log.outcome(
+                    begun, "skill_executed" if ended == "well" else "skill_execution_error", code="raised"
+                )
+        said = {
+            "not at all": "Whether it did anything nobody knows",
+            "well": "it ran to its end.",
+            "badly": "failed: raised.",
+        }
+        async with desk.running() as door:
+            await desk.wait(lambda _state: any(said[ended] in each for each in desk.telegram.texts(ADA)))
+            await desk.until(lambda: not door.announcer._buttons.unfinished())  # pyright: ignore[reportPrivateUsage]
+        assert not any("has run" in each for each in desk.telegram.texts(ADA))
+        told = len(desk.telegram.texts(ADA))
+        async with desk.running():
+            await desk.until(lambda: desk.telegram.state.offsets)
+        assert len(desk.telegram.texts(ADA)) == told, "it is said once"
+
+    with_desk(tmp_path, main)
+
+
+def test_tg_05_how_it_ended_is_said_again_until_it_was_said_also_by_the_next_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(taking_up, "_FIRST_PAUSE", 0.05)
+    says: list[str] = []
+
+    def unheard(door: Telegram, times: int) -> None:
+        say = door._taking_up._say  # pyright: ignore[reportPrivateUsage]
+
+        async def sometimes(user: int, text: str) -> object:
+            says.append(text)
+            if len(says) <= times:
+                raise NotNow(0.0, "Telegram failed")
+            return await say(user, text)
+
+        door._taking_up._say = sometimes  # pyright: ignore[reportPrivateUsage]
+
+    async def main(desk: Desk) -> None:
+        async with desk.running() as door:
+            unheard(door, 3)
+            approval, sent = await desk.shown()
+            assert await desk.pressed(ADA, sent, "Once") == "Approved."
+            await desk.wait(
+                lambda _state: any("it ran to its end." in each for each in desk.telegram.texts(ADA))
+            )
+            assert len(says) == 4
+            unheard(door, 1_000_000)
+            other, sent = await desk.shown("green tea")
+            assert await desk.pressed(ADA, sent, "Once") == "Approved."
+            await desk.until(lambda: desk.state(other) == "spent" and len(says) > 6)
+        async with desk.running():
+            await desk.wait(
+                lambda _state: any(
+                    other in each and "ran to its end" in each for each in desk.telegram.texts(ADA)
+                )
+            )
+        assert (desk.begun(approval), desk.begun(other)) == (1, 1)
+
+    with_desk(tmp_path, main)
+
+
+def test_tg_05_pressed_a_second_time_a_yes_that_was_cut_off_is_still_taken_up(tmp_path: Path) -> None:
+    async def main(desk: Desk) -> None:
+        async with desk.running() as door:
+            approval, sent = await desk.shown("green tea")
+            door.announcer._approved = nobody  # pyright: ignore[reportPrivateUsage]
+            word(door)._over = lambda _button: None  # pyright: ignore[reportPrivateUsage]
+            once = dict(sent.buttons)["Once"]
+            assert await desk.pressed(ADA, sent, once) == "Approved."
+            assert "it was approved already" in await desk.pressed(ADA, sent, once)
+        assert desk.begun(approval) == 0
+        async with desk.running():
             await desk.until(lambda: desk.state(approval) == "spent")
         assert desk.begun(approval) == 1
 

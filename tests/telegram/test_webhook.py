@@ -10,14 +10,16 @@ import pytest
 from anyio import to_thread
 from anyio.abc import SocketStream
 
+from metier.doors.telegram import bot
 from metier.doors.telegram import webhook as webhook_module
 from metier.doors.telegram.door import Telegram
 from metier.doors.telegram.webhook import HEADER, Webhook
 from metier.kernel import conversation_rows
 from metier.kernel.operation import OperationError
-from telegram_desk import ADA, SECRET, Desk, asked, status, with_desk
+from metier.testing.bot_api import BotApiServer
+from telegram_desk import ADA, SECRET, SHOWN, Desk, asked, status, with_desk
 
-BAD = ["", SECRET[:-1], SECRET + "x", SECRET.upper(), "x", "ѕecret", SECRET.encode().hex()]
+BAD = ["", SECRET, SHOWN[:-1], SHOWN + "x", SHOWN.upper(), "x", "ѕecret", SHOWN.encode().hex()]
 
 
 @asynccontextmanager
@@ -59,7 +61,7 @@ async def ended(stream: SocketStream, seconds: float = 5.0) -> bool:
 
 def whole_head(length: int) -> bytes:
     """A request that shows the secret, as far as its body."""
-    shown = f"{HEADER.decode()}: {SECRET}"
+    shown = f"{HEADER.decode()}: {SHOWN}"
     return f"POST /hook HTTP/1.1\r\nHost: x\r\n{shown}\r\nContent-Length: {length}\r\n\r\n".encode()
 
 
@@ -73,7 +75,7 @@ async def serving(
     async def kept(body: bytes) -> None:
         taken.append(body)
 
-    webhook = Webhook(SECRET, "/hook", take or kept)
+    webhook = Webhook(SHOWN, "/hook", take or kept)
     async with await webhook.listener("127.0.0.1", 0) as listener, anyio.create_task_group() as tasks:
         port = listener.extra(anyio.abc.SocketAttribute.local_port)  # noqa: S610  no Django here
         tasks.start_soon(webhook.serve, listener)
@@ -97,7 +99,7 @@ def test_telegram_is_told_the_address_and_the_secret_and_what_it_brings_is_store
         async with served(desk) as (_, place):
             assert desk.telegram.state.webhook == {
                 "url": "https://bot.example.com/hook",
-                "secret_token": SECRET,
+                "secret_token": SHOWN,
             }
             for count in range(3):
                 desk.telegram.state.message(ADA, f"by hook {count}")
@@ -117,10 +119,10 @@ def test_tg_01_a_missing_or_wrong_secret_is_refused_before_the_body_is_read(
         async with serving() as (place, taken):
             # A megabyte is announced and not a byte of it sent: whoever answers cannot have read it.
             assert (await spoken(place, shown, 1_000_000)).startswith(b"HTTP/1.1 401 ")
-            twice = f"{HEADER.decode()}: {SECRET}\r\n"
+            twice = f"{HEADER.decode()}: {SHOWN}\r\n"
             assert (await spoken(place, shown or "x", 2, b"{}", twice)).startswith(b"HTTP/1.1 401 ")
             assert taken == []
-            assert (await spoken(place, SECRET, 2, b"{}")).startswith(b"HTTP/1.1 200 "), (
+            assert (await spoken(place, SHOWN, 2, b"{}")).startswith(b"HTTP/1.1 200 "), (
                 "the right one is heard"
             )
             assert taken == [b"{}"]
@@ -178,11 +180,11 @@ def test_tg_02_the_webhook_needs_an_address_with_tls(tmp_path: Path) -> None:
 def test_tg_10_what_is_too_large_or_no_http_is_turned_away_and_others_are_served(tmp_path: Path) -> None:
     async def main(desk: Desk) -> None:
         async with served(desk) as (_, place):
-            assert (await spoken(place, SECRET, 2_000_000)).startswith(b"HTTP/1.1 413 ")
+            assert (await spoken(place, SHOWN, 2_000_000)).startswith(b"HTTP/1.1 413 ")
             async with await connected(place) as odd:
                 await odd.send(b"\x16\x03\x01 nonsense\r\n\r\n")
                 assert await ended(odd)
-                assert (await spoken(place, SECRET, 8, b"not json")).startswith(b"HTTP/1.1 200 "), (
+                assert (await spoken(place, SHOWN, 8, b"not json")).startswith(b"HTTP/1.1 200 "), (
                     "taken as nothing"
                 )
                 desk.telegram.state.message(ADA, "still")
@@ -198,7 +200,7 @@ def test_tg_10_what_is_too_large_or_no_http_is_turned_away_and_others_are_served
         (b"", b""),
         (b"POST /ho", b""),
         (b"POST /hook HTTP/1.1\r\nHost: x\r\nX-Slow: ", b"a"),
-        (f"POST /hook HTTP/1.1\r\nHost: x\r\n{HEADER.decode()}: {SECRET}\r\n".encode(), b"X-A: b\r\n"),
+        (f"POST /hook HTTP/1.1\r\nHost: x\r\n{HEADER.decode()}: {SHOWN}\r\n".encode(), b"X-A: b\r\n"),
         (whole_head(1_000), b""),
         (whole_head(1_000), b" "),
     ],
@@ -227,7 +229,7 @@ def test_tg_10_whoever_is_slow_is_turned_away_however_he_goes_about_it(
                 assert await ended(slow)
                 tasks.cancel_scope.cancel()
             assert taken == []
-            assert (await spoken(place, SECRET, 2, b"{}")).startswith(b"HTTP/1.1 200 "), (
+            assert (await spoken(place, SHOWN, 2, b"{}")).startswith(b"HTTP/1.1 200 "), (
                 "who is quick is heard"
             )
 
@@ -244,7 +246,7 @@ def test_tg_10_silent_connections_keep_nobody_out_and_who_showed_the_secret_stay
                 await open.enter_async_context(await connected(place))
                 for _ in range(2 * webhook_module.MOST_AT_ONCE)
             ]
-            assert (await spoken(place, SECRET, 2, b"{}")).startswith(b"HTTP/1.1 200 ")
+            assert (await spoken(place, SHOWN, 2, b"{}")).startswith(b"HTTP/1.1 200 ")
             assert await ended(silent[0]), "who was silent longest had to go"
             await known.send(whole_head(2) + b"{}")
             assert (await answer(known)).startswith(b"HTTP/1.1 200 "), "not who had shown the secret"
@@ -330,7 +332,7 @@ def test_an_update_that_a_web_server_forwards_needs_the_secret_and_is_never_a_bu
         state.message(ADA, "forwarded")
         update = state.waiting[0]
         async with desk.hosting() as door:
-            for wrong in ("", "not-the-secret-at-all", SECRET.upper()):
+            for wrong in ("", "not-the-secret-at-all", SHOWN.upper()):
                 with pytest.raises(OperationError) as refused:
                     await door.handle_webhook_update(asked("h", update=update, secret_token=wrong))
                 assert refused.value.code == "E_AGENT_FORBIDDEN"
@@ -339,9 +341,9 @@ def test_an_update_that_a_web_server_forwards_needs_the_secret_and_is_never_a_bu
             button["message"] = {"message_id": 1, "chat": {"id": ADA, "type": "private"}}
             with pytest.raises(OperationError, match="button"):
                 await door.handle_webhook_update(
-                    asked("h", update={"update_id": 9, "callback_query": button}, secret_token=SECRET)
+                    asked("h", update={"update_id": 9, "callback_query": button}, secret_token=SHOWN)
                 )
-            assert await door.handle_webhook_update(asked("h", update=update, secret_token=SECRET)) == {
+            assert await door.handle_webhook_update(asked("h", update=update, secret_token=SHOWN)) == {
                 "ok": True
             }
             assert desk.messages() == [(str(ADA), "forwarded")]
@@ -354,8 +356,39 @@ def test_the_webhook_can_be_set_and_taken_back_by_itself(tmp_path: Path) -> None
         async with desk.hosting() as door:
             told = await door.set_webhook(asked("set_webhook"))
             assert told == {"ok": True, "url": "https://bot.example.com/hook"}
-            assert desk.telegram.state.webhook["secret_token"] == SECRET
+            assert desk.telegram.state.webhook["secret_token"] == SHOWN
             await door.set_webhook(asked("set_webhook", remove=True))
             assert desk.telegram.state.webhook == {}
+
+    with_desk(tmp_path, main)
+
+
+def test_tg_01_what_is_brought_for_the_bot_there_was_before_is_not_taken_for_the_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Telegram goes on bringing it to the same address, under numbers that the new bot's messages have too."""
+    monkeypatch.setattr(bot, "_LOOK", 0.05)
+
+    async def main(desk: Desk) -> None:
+        old, new = desk.telegram, BotApiServer(token="7000000002:AAother-token-of-another-bot-000000000")
+        honest = old.answer
+
+        def either(path: str, kind: str, data: bytes) -> tuple[int, bytes] | None:
+            return new.answer(path, kind, data) if new.token in path else honest(path, kind, data)
+
+        old.answer = either  # pyright: ignore[reportAttributeAccessIssue]
+        async with served(desk) as (door, place):
+            desk.secrets["bot_token"] = new.token
+            await door.configure(asked("configure"))
+            await desk.until(lambda: new.state.webhook and status(door)["state"] == "running")
+            assert old.state.webhook["url"] == new.state.webhook["url"]
+            old.state.message(ADA, "to the old bot")
+            assert await to_thread.run_sync(old.deliver, place) == [401]
+            forwarded = {"update": old.state.waiting[0], "secret_token": old.state.webhook["secret_token"]}
+            with pytest.raises(OperationError, match="may not be from Telegram"):
+                await door.handle_webhook_update(asked("h", **forwarded))
+            new.state.message(ADA, "to the new bot")
+            assert await to_thread.run_sync(new.deliver, place) == [200]
+            assert desk.messages() == [(str(ADA), "to the new bot")]
 
     with_desk(tmp_path, main)

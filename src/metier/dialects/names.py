@@ -9,6 +9,8 @@ from typing import Final
 
 from metier.model.text import hidden, one_line
 
+OURS: Final = "metier"
+"""Who tells what Metier itself tells. No skill is called so, nor anything that looks like it."""
 MAX_LENGTH: Final = 200
 STANDARD_LENGTH: Final = 64
 
@@ -18,12 +20,17 @@ _DEVICES: Final = frozenset(
     + [port + digit for port in ("COM", "LPT") for digit in "0123456789¹²³"]
 )
 _SHORT_DEVICES: Final = frozenset(map(str.lower, _DEVICES))
+_OURS: Final = frozenset({OURS, "rnetier", "metler", "met1er", "rnetler", "rnet1er"})
+"""The names in small letters, digits and hyphens that look like it (a hyphen at the end is no standard name)."""
 
 
 def is_standard(name: str) -> bool:
     """Whether nothing at all is to be said about `name`, which is so for nearly every skill."""
     return (
-        _STANDARD.fullmatch(name) is not None and len(name) <= STANDARD_LENGTH and name not in _SHORT_DEVICES
+        _STANDARD.fullmatch(name) is not None
+        and len(name) <= STANDARD_LENGTH
+        and name not in _SHORT_DEVICES
+        and name not in _OURS
     )
 
 
@@ -45,6 +52,8 @@ def name_problem(name: str) -> str:
         return f"it holds characters that cannot be seen ({code_points(unseen)})"
     if name.partition(".")[0].rstrip().upper() in _DEVICES:
         return "Windows takes it for a device"
+    if skeleton(name) == skeleton(OURS):
+        return "it is Metier's own, or looks like it"
     return ""
 
 
@@ -63,6 +72,11 @@ def style_problems(name: str, folder: str) -> list[str]:
     if name != folder:
         problems.append(f'it differs from the folder\'s name "{one_line(folder, 80)}"')
     return problems
+
+
+def tool_skeleton(name: str) -> str:
+    """What is left of a tool's name that nobody reads closely: `search.notes` and `searchnotes` are taken for `search_notes`."""
+    return skeleton(name.replace("_", "").replace("-", "").replace(".", ""))
 
 
 def code_points(characters: list[str]) -> str:

@@ -79,16 +79,22 @@ class Bootstrap(Struct, frozen=True, kw_only=True):
 
 
 def taken(
-    skill: str, given: Sequence[BootstrapFile], left: Sequence[BootstrapFile], room: int
+    skill: str,
+    given: Sequence[BootstrapFile],
+    left: Sequence[BootstrapFile],
+    room: int,
+    before: Sequence[Added] = (),
 ) -> tuple[tuple[Added, ...], tuple[str, ...]]:
     """What of the files that a hook of `skill` left is taken, and why the rest is not.
 
     Args:
         room: how many characters all hooks together may still add.
+        before: what other hooks added already. Whoever writes files by their names must not put one over the other.
     """
     name, problems = one_line(skill, 80), list[str]()
     was = {(each.path, each.content) for each in given}
-    its = {skeleton(name) for each in given for name in (each.path, _PLACES.split(each.path)[-1])}
+    names = {skeleton(name) for each in given for name in (each.path, _PLACES.split(each.path)[-1])}
+    names |= {skeleton(each.path) for each in before}
     changed = was - {(each.path, each.content) for each in left}
     if changed:
         problems.append(
@@ -98,7 +104,7 @@ def taken(
     added: list[Added] = []
     most = min(MOST_CHARACTERS, room)
     for each in new:
-        if why := _no_name(each.path, its):
+        if why := _no_name(each.path, names):
             if not (
                 changed and each.path.casefold() in {file.path.casefold() for file in given}
             ):  # said above
@@ -113,6 +119,7 @@ def taken(
             )
             continue
         most -= len(each.content) + len(each.path)
+        names.add(skeleton(each.path))
         added.append(Added(skill=skill, path=each.path, content=each.content))
     return tuple(added), tuple(problems)
 
@@ -121,4 +128,4 @@ def _no_name(path: str, given: set[str]) -> str:
     """Why a file cannot be added under this name; empty where it can."""
     if _PLAIN_NAME.fullmatch(path) is None:
         return "a file is added under a plain name, like REMINDER.md"
-    return "the agent was started with a file of that name, or one like it" if skeleton(path) in given else ""
+    return "there is a file of that name already, or one like it" if skeleton(path) in given else ""

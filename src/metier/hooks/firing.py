@@ -144,7 +144,7 @@ class Hooks:
                 problems.append(self._failed(hook, fired, outcome))
                 continue
             left = msgspec.convert(outcome.value, HookContext).bootstrap_files
-            its, why = taken(hook.skill, given, left, room)
+            its, why = taken(hook.skill, given, left, room, added)
             added += its
             problems += why
             room -= sum(len(each.content) + len(each.path) for each in its)

@@ -90,8 +90,9 @@ class _Way:
         self._watch = Watch(database.data_version)
         self._seen: dict[str, float] = {}
         """By approval: when it was first seen here, so that what comes close together is told at once."""
-        self._later: dict[str, tuple[float, float]] = {}
-        """By recipient: not before this moment, and how long the pause was."""
+        self._later: dict[tuple[str, str], tuple[float, float]] = {}
+        """By recipient, and by the approval of which only its end cannot be told: not before this moment, and how long the pause was.
+        The end of one must not keep what is new from him."""
         self._failed: Counter[tuple[str, str]] = Counter()
         """By recipient and approval: how often it could not be told. What fails again and again comes last, and keeps nothing else."""
 
@@ -123,9 +124,10 @@ class _Way:
         self._seen = {id: self._seen.get(id, now) for id in by_id}
         open_ones = by_id.keys() | {each.approval for each in told}
         self._failed = Counter({key: count for key, count in self._failed.items() if key[1] in open_ones})
+        self._later = {key: later for key, later in self._later.items() if key[1] in open_ones or not key[1]}
         pause = _LOOK_SECONDS
         for recipient in self._announcer.recipients():
-            if (until := self._later.get(recipient, (0.0, 0.0))[0]) > now:
+            if (until := self._held_until(recipient)) > now:
                 pause = min(pause, until - now)
                 continue
             known = {each.approval: each for each in told if each.recipient == recipient}
@@ -141,12 +143,7 @@ class _Way:
                 )
             except NotNow as later:
                 self._put_off(recipient, later)
-        for each in sorted(told, key=lambda told: self._failed[told.recipient, told.approval]):
-            if (
-                each.approval not in by_id
-                and self._later.get(each.recipient, (0.0, 0.0))[0] <= time.monotonic()
-            ):
-                await self._over(each)
+        await self._ends([each for each in told if each.approval not in by_id])
         return pause
 
     async def _new(self, recipient: str, waiting: Sequence[Approval]) -> float:
@@ -206,10 +203,19 @@ class _Way:
             ids = ", ".join(each.id for each in items)
             _log.warning("%s: not announced by %s: %s", ids, self._announcer.way, never.why)
             return None
-        self._later.pop(recipient, None)
+        self._later.pop((recipient, ""), None)
         return given
 
-    async def _over(self, told: rows.Told) -> None:
+    async def _ends(self, over: Sequence[rows.Told]) -> None:
+        """Tell of what is over. Whom one could not be told of is not tried with the others now: what is new to him comes before them."""
+        failed: set[str] = set()
+        for each in sorted(over, key=lambda told: self._failed[told.recipient, told.approval]):
+            held = max(self._held_until(each.recipient), self._held_until(each.recipient, each.approval))
+            if each.recipient not in failed and held <= time.monotonic() and not await self._over(each):
+                failed.add(each.recipient)
+
+    async def _over(self, told: rows.Told) -> bool:
+        """Tell how one ended; whether it is done with."""
         way = self._announcer.way
         approval = await to_thread.run_sync(self._find, told.approval)
         if approval is not None:
@@ -221,22 +227,27 @@ class _Way:
                 )
             except NotNow as later:
                 self._failed[told.recipient, told.approval] += 1
-                self._put_off(told.recipient, later)
-                return
+                self._put_off(told.recipient, later, "" if later.seconds else told.approval)
+                return False
             except Never as never:
                 _log.warning("how %s ended is not told by %s: %s", told.approval, way, never.why)
             else:
-                self._later.pop(told.recipient, None)
+                self._later.pop((told.recipient, ""), None)
         await to_thread.run_sync(rows.closed, self._store, way, told.recipient, told.approval)
+        return True
 
-    def _put_off(self, recipient: str, later: NotNow) -> None:
+    def _held_until(self, recipient: str, approval: str = "") -> float:
+        return self._later.get((recipient, approval), (0.0, 0.0))[0]
+
+    def _put_off(self, recipient: str, later: NotNow, approval: str = "") -> None:
         """As long as was asked for; else longer each time, for as long as nothing gets through."""
-        before = self._later.get(recipient, (0.0, 0.0))[1]
+        key = (recipient, approval)
+        before = self._later.get(key, (0.0, 0.0))[1]
         grown = min(max(2 * before, _FIRST_PAUSE), _LONGEST_PAUSE)
         pause = max(_FIRST_PAUSE, min(later.seconds, 3_600.0)) if later.seconds else grown
-        if recipient not in self._later:
+        if key not in self._later:
             _log.warning("announcing by %s has to wait: %s", self._announcer.way, later.why)
-        self._later[recipient] = (time.monotonic() + pause, before if later.seconds else grown)
+        self._later[key] = (time.monotonic() + pause, before if later.seconds else grown)
 
     def _pending(self) -> list[Approval]:
         with self._database.reading() as connection:

@@ -34,6 +34,8 @@ class TerminalAnnouncer:
         return {}
 
     async def decided(self, recipient: str, approval: Approval, references: Sequence[str]) -> None:
-        """One line."""
-        del recipient, references
+        """One line, unless the operator wants none any more."""
+        del references
+        if recipient not in self.recipients():
+            return
         self._say(decided_line(approval))

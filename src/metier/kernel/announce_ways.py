@@ -41,7 +41,7 @@ class Announcer(Protocol):
 
     async def decided(self, recipient: str, approval: Approval, references: Sequence[str]) -> None:
         """Tell him what became of one that he was told of: approved, denied, expired, spent or void. `references` are what `announce`
-        gave for it and for the reminder.
+        gave for it and for the reminder. Also asked for who is no recipient any more: whether he is told is the announcer's to know.
 
         Raises:
             NotNow: when it is to be tried again.

@@ -68,8 +68,10 @@ class WebhookAnnouncer:
         return {}
 
     async def decided(self, recipient: str, approval: Approval, references: Sequence[str]) -> None:
-        """Post how it ended."""
-        del recipient, references
+        """Post how it ended. Who was told at another address is not: that is somebody else's, or nobody's, by now."""
+        del references
+        if recipient not in self.recipients():
+            return
         await self._post({"event": "approvals.decided", "items": [plain(approval)]})
 
     async def _post(self, said: dict[str, Json]) -> None:

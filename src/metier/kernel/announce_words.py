@@ -21,7 +21,9 @@ def waiting_line(items: Sequence[Approval], *, reminder: bool) -> str:
 def decided_line(approval: Approval) -> str:
     """One line for what became of it."""
     by = f" by {one_line(approval.decided_by, 80)}" if approval.decided_by else ""
-    words = {"spent": "was approved and has run", "void": "is void", "expired": "has expired"}
+    if approval.state == "spent":  # how it ended is for who runs it to say
+        return f"{approval.id} was approved{by}, and was begun."
+    words = {"void": "is void", "expired": "has expired"}
     return f"{approval.id} {words.get(approval.state, f'was {approval.state}')}{by}."
 
 

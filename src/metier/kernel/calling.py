@@ -22,6 +22,7 @@ class Calls(Protocol):
         surroundings: Surroundings = NO_SURROUNDINGS,
         unattended: bool = True,
         cause: Cause | None = None,
+        id: str = "",
     ) -> Outcome:
         """How the call ended.
 
@@ -29,5 +30,6 @@ class Calls(Protocol):
             parent: the call it is part of, where that is known.
             unattended: nobody is there to be asked.
             cause: what set it off; None for the one of `parent`.
+            id: of the call, for who must know it however it ends; empty for a new one.
         """
         ...

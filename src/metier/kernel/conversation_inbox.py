@@ -1,7 +1,8 @@
 """What came in is told to whoever handles messages: at least once each, and in the order of each chat.
 
 Every process may store a message; the host tells of it. A message is `received` until whoever kept it says that it is handled, so
-what was told and not handled when the host died is told again. The next message of a chat waits for the one before it.
+what was told and not handled when the host died is told again. The next message of a chat waits for the one before it. Chats take turns:
+however much is written in some, each of the others has its next message told before theirs come round again.
 """
 
 import logging
@@ -48,6 +49,8 @@ class Inbox:
         """By thread: the message that is being handled, and until when the next one waits for it."""
         self._told: dict[int, int] = {}
         """By thread: the last message that was told in this process."""
+        self._last_turn = 0
+        """The thread whose turn it was last."""
 
     def poke(self) -> None:
         """Something came in."""
@@ -91,9 +94,11 @@ class Inbox:
                 )
                 del self._open[thread]
         waiting = await to_thread.run_sync(
-            self._next, dict(self._told), frozenset(self._open), MOST_OPEN - len(self._open)
+            self._next, dict(self._told), frozenset(self._open), MOST_OPEN - len(self._open), self._last_turn
         )
-        for message in waiting:
+        if waiting:
+            self._last_turn = waiting[-1].thread
+        for message in sorted(waiting, key=lambda each: each.id):
             await self._tell(message)
         return bool(waiting)
 
@@ -110,6 +115,7 @@ class Inbox:
                 "skill": message.owner,
                 "author": message.author,
                 "text": message.text,
+                "at": message.at,
                 "data": data_of(message),
                 "call_id": message.call_id,
             },
@@ -131,10 +137,12 @@ class Inbox:
                 del self._open[thread]
         self.poke()
 
-    def _next(self, told: dict[int, int], busy: frozenset[int], most: int) -> list[Message]:
+    def _next(self, told: dict[int, int], busy: frozenset[int], most: int, last: int) -> list[Message]:
+        """The next message of each chat whose turn it is, beginning after the chat `last`, in the order of their turns."""
         found: list[Message] = []
         with self._store.reading() as connection:
-            for (thread,) in connection.execute(_CHATS).fetchall():
+            chats = [thread for (thread,) in connection.execute(_CHATS).fetchall()]
+            for thread in sorted(chats, key=lambda each: (each <= last, each)):
                 if len(found) >= most:
                     break
                 if thread in busy:
@@ -147,7 +155,7 @@ class Inbox:
                 message = message_in(connection, id) if id is not None else None
                 if message is not None:
                     found.append(message)
-        return sorted(found, key=lambda each: each.id)
+        return found
 
     def _mark(self, message: int) -> None:
         with self._store.writing() as connection:

@@ -23,8 +23,12 @@ MOST_RECEIVED: Final = 10_000
 MOST_BYTES: Final = 1 << 30
 """What one skill may have stored on its channels, all together, and as much on those of others: a disk is full sooner than a skill
 is tired."""
+MOST_OF_STRANGER: Final = 1 << 24
+"""What may lie in the chat of one whom the operator did not name, on a channel of our own doors."""
 GIVE_UP: Final = 86_400.0
 """Seconds for which a message is tried."""
+STRANGER: Final = "customer"
+"""The role that our own doors give to who wrote a message and is in no list of the operator's."""
 _ROW: Final = 200
 """Bytes of a message beside its words."""
 WRITTEN: Final = f"""SELECT author, total(length(CAST(text AS BLOB)) + length(CAST(data AS BLOB)) + {_ROW})
@@ -132,6 +136,11 @@ class New(Struct, frozen=True, kw_only=True):
     def guest(self) -> str:
         """The skill that writes on a channel of somebody else: that is its own matter, and not that of who has the channel."""
         return "" if self.skill == self.owner else self.skill
+
+    @property
+    def stranger(self) -> bool:
+        """Whether one of our own doors says that somebody wrote it whom the operator did not name."""
+        return not self.owner and isinstance(self.data, dict) and self.data.get("role") == STRANGER
 
 
 def take_in(connection: sqlite3.Connection, new: New, now: float) -> Stored:
@@ -287,7 +296,7 @@ def _put(
 ) -> Stored:
     data = msgspec.json.encode(new.data).decode()
     size = len(new.text.encode("utf-8", "surrogatepass")) + len(data) + _ROW
-    _require_room(connection, new, size)
+    _require_room(connection, thread, new, size)
     made = connection.execute(
         """INSERT INTO message (thread, direction, channel_message, key, reply_to, author, text, data, at, state, attempts,
                doubtful, next_try, give_up, done_at, error, call_id, erased)
@@ -313,20 +322,29 @@ def _put(
     return Stored(thread=thread, message=id, state=state, duplicate=False)
 
 
-def _require_room(connection: sqlite3.Connection, new: New, size: int) -> None:
-    """Refuse what is more than a skill may have stored. Our own doors talk to people that the operator named."""
+def _require_room(connection: sqlite3.Connection, thread: int, new: New, size: int) -> None:
+    """Refuse what is more than a skill may have stored, or strangers. The people that the operator named have no bound."""
     owner = new.owner
     if new.guest:
         _count(connection, new.guest, size)
-    if new.guest or not owner:
+    if new.guest or not (owner or new.stranger):
         return
     (used,) = connection.execute("SELECT total(size) FROM thread WHERE owner = ?", (owner,)).fetchone()
     if used + size > MOST_BYTES:
+        whose = "of this skill" if owner else "that strangers may write on"
         raise OperationError(
             FULL,
-            f"the channels of this skill hold {used / 1_048_576:,.0f} MB, and more is not kept; "
+            f"the channels {whose} hold {used / 1_048_576:,.0f} MB, and more is not kept; "
             "`metier conversations erase` makes room",
         )
+    if new.stranger:
+        (used,) = connection.execute("SELECT size FROM thread WHERE id = ?", (thread,)).fetchone()
+        if used + size > MOST_OF_STRANGER:
+            raise OperationError(
+                FULL,
+                f"the chat of this stranger holds {used / 1_048_576:,.0f} MB, and more is not kept; "
+                "`metier conversations erase` makes room",
+            )
 
 
 def _count(connection: sqlite3.Connection, skill: str, size: int) -> None:

@@ -27,6 +27,15 @@ def understood(read: Callable[[Json], T], definition: str, *texts: str) -> tuple
         return None, f"{error.message}; {_ANEW}"
 
 
+def readable(definition: str) -> dict[str, Json]:
+    """What can be read of a definition that means nothing any more; nothing where it is no object."""
+    try:
+        value: Json = msgspec.json.decode(definition)
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 def remove(connection: sqlite3.Connection, table: Literal["trigger", "schedule"], id: str) -> None:
     """One row and what is known of its firings."""
     rows = connection.execute(f"SELECT rowid, id FROM {table}").fetchall()  # noqa: S608

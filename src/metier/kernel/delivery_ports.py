@@ -34,9 +34,11 @@ class NotNow(Exception):
 class Never(Exception):
     """It was not sent and never will be, however often it is tried."""
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, why: str, *, closed: bool = False) -> None:
+        """`closed`: whom it is for takes nothing from here, whatever it is. He alone can change that."""
         super().__init__(why)
         self.why = why
+        self.closed = closed
 
 
 class Connector(Protocol):

@@ -12,10 +12,10 @@ from typing import Final, TypeAlias, final
 
 from msgspec import Struct
 
+from metier.dialects.names import OURS as OURS
 from metier.model.call import Cause
 from metier.model.digest import Json
 
-OURS: Final = "metier"
 NO_CAUSE: Final = Cause()
 _log: Final = logging.getLogger("metier.events")
 

@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias, final
 
 from msgspec import Struct
 
+from metier.kernel.firing_rate import Often, count, count_not, too_often
 from metier.kernel.store import Store
 from metier.model.text import one_line
 
@@ -47,31 +48,51 @@ def earlier(store: Store, what: str, due: float) -> tuple[int, bool]:
     return (0, False) if row is None else (row[0], row[1] is not None)
 
 
-def begun(store: Store, what: str, due: float, attempt: int, *, instead_of: int = 0) -> int:
-    """A trigger begins to fire. The firing's number; 0 where somebody else began it, or it was just disabled or removed.
+def begun(
+    store: Store, what: str, due: float, attempt: int, often: Often, *, instead_of: int = 0
+) -> tuple[int, str]:
+    """A trigger begins to fire. The firing's number; or 0, and why it may not fire so often. 0 and nothing where somebody else began
+    it, or it was just disabled or removed.
 
     Args:
+        attempt: only the first one is counted.
         instead_of: the message in place of whose other triggers it fires. That is kept in the same step: whoever handles the message
             again after a crash must not fire what was kept from firing.
     """
-    now = time.time()
+    if attempt == 1:
+        with store.reading() as connection:  # a flood must not keep others from writing
+            if why := too_often(connection, what, often, time.time()):
+                return 0, why
     with store.writing() as connection:
+        now = time.time()
+        if attempt == 1 and (why := too_often(connection, what, often, now)):
+            return 0, why
         cursor = connection.execute(
             "INSERT INTO firing (kind, what, due, attempt, call_id, began_at, ended_at, outcome) "
             "SELECT 'trigger', id, ?, ?, '', ?, NULL, '' FROM trigger WHERE id = ? AND enabled = 1 ON CONFLICT DO NOTHING",
             (due, attempt, now, what),
         )
         if cursor.rowcount == 0:
-            return 0
+            return 0, ""
         number = cursor.lastrowid or 0
         if instead_of:
             connection.execute(_DECIDED, (instead_of, what))
+        if attempt == 1:
+            count(connection, number, what, often, now)
         (fired,) = connection.execute(
             "UPDATE trigger SET last_fired = ?, fired = fired + 1 WHERE id = ? RETURNING fired", (now, what)
         ).fetchone()
         if fired % _SWEEP == 0:
             connection.execute(_SWEPT, (what, what, KEPT))
-    return number
+    return number, ""
+
+
+def not_begun(store: Store, number: int) -> None:
+    """A firing that began came to nothing and will be tried anew: nothing was done, and nothing is counted. Who stands in the place of
+    others stays written down."""
+    with store.writing() as connection:
+        connection.execute("DELETE FROM firing WHERE id = ?", (number,))
+        count_not(connection, number)
 
 
 def stands_in(store: Store, message: int) -> str | None:

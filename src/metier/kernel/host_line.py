@@ -62,6 +62,7 @@ class HostLine:
         wanted = Do(
             call_id=asked.call_id,
             arguments=asked.arguments,
+            skill=asked.skill,
             surroundings=asked.surroundings,
             depth=asked.depth,
             cause=asked.cause,

@@ -73,15 +73,23 @@ def asked_by_record(found: OpenIntent, wanted: Do) -> Asked | Wrong:
     module, dot, operation = found.tool.partition(".")
     if kind not in _KINDS or not dot:
         return Wrong(code=FORBIDDEN, message="the record announces no operation of a module for this call")
+    # What the code of a skill asks for is recorded under that skill's own name.
+    if kind != "skill" and found.skill != wanted.skill:
+        return Wrong(code=FORBIDDEN, message="the record announces this call as one of another skill")
     around = wanted.surroundings
     return Asked(
         call_id=found.call_id,
         principal=Principal(
-            id=found.principal, kind=cast("Kind", kind), on_behalf_of=found.on_behalf_of or None
+            id=found.principal,
+            kind=cast("Kind", kind),
+            on_behalf_of=found.on_behalf_of or None,
+            scopes=found.scopes,
+            token=found.token,
         ),
         module=module,
         operation=operation,
         arguments=wanted.arguments,
+        skill=wanted.skill,
         depth=max(wanted.depth, 0),
         cause=wanted.cause,
         surroundings=Surroundings(

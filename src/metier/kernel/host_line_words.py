@@ -32,6 +32,8 @@ class Do(Struct, frozen=True, kw_only=True, tag="do"):
 
     call_id: str
     arguments: dict[str, Json]
+    skill: str = ""
+    """Whose module it was when the call was judged; empty for ours."""
     surroundings: Surroundings = Surroundings()
     depth: int = 0
     cause: Cause = Cause()

@@ -5,6 +5,7 @@ nobody is locked out by one that is gone.
 """
 
 import os
+import threading
 import time
 from contextlib import suppress
 from typing import Final, Self, final
@@ -16,9 +17,11 @@ from metier.record.private import absolute, make_private_folder, require_private
 
 FILE: Final = "host.lock"
 PATIENCE: Final = 0.25
-"""Whoever looks who holds it takes the lock for a moment; who wants it waits so long."""
+"""Whoever looks who holds it shares the lock for a moment; who wants it waits so long."""
 _AGAIN_SECONDS: Final = 0.01
 _MOST: Final = 200
+_looking: Final = threading.Lock()
+"""Those of one process look one after the other: who share the lock without a gap would keep everybody from taking it."""
 _FLAGS: Final = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -97,31 +100,33 @@ def holder(home: str) -> Holder | None:
         StateError: when it cannot be told.
     """
     path = os.path.join(absolute(home), FILE)
-    try:
-        descriptor = os.open(path, _FLAGS)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise _unusable(path, error) from error
-    try:
-        return None if _locked(descriptor, 0.0) else _written(path)
-    finally:
-        os.close(descriptor)
+    with _looking:
+        try:
+            descriptor = os.open(path, _FLAGS)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _unusable(path, error) from error
+        try:
+            return None if _locked(descriptor, 0.0, shared=True) else _written(path)
+        finally:
+            os.close(descriptor)
 
 
-def _locked(descriptor: int, patience: float) -> bool:
-    """Whether the lock is ours now."""
+def _locked(descriptor: int, patience: float, *, shared: bool = False) -> bool:
+    """Whether the lock is ours now. Those who share it do not keep each other out, and nobody else has it meanwhile."""
     if os.name != "posix":
         raise StateError(
             "this system has no locks that end with a process, so nothing can be the host here",
             remedy="Use Linux for what lives, waits and fires by itself; calls work without it",
         )
-    from fcntl import LOCK_EX, LOCK_NB, flock
+    from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 
+    kind = LOCK_SH if shared else LOCK_EX
     deadline = time.monotonic() + patience
     while True:
         try:
-            flock(descriptor, LOCK_EX | LOCK_NB)
+            flock(descriptor, kind | LOCK_NB)
         except BlockingIOError:
             if time.monotonic() >= deadline:
                 return False

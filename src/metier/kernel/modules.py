@@ -1,4 +1,5 @@
-"""Which modules there are: ours, and those that skills register while they live. Names are taken once.
+"""Which modules there are: ours, and those that skills register while they live. Names are taken once, and stay with the skill that
+took one also while it is down: nobody answers in its place for what people mean for it.
 
 Privileged operations are guarded here, where they are done: without the capability of this start nothing of them is, whoever
 found the function.
@@ -19,6 +20,8 @@ from metier.model.text import one_line
 CONFLICT: Final = "E_SKILLS_MODULE_CONFLICT"
 BAD_MODULE: Final = "E_SKILLS_BAD_MODULE"
 FORBIDDEN: Final = "E_AGENT_FORBIDDEN"
+NOT_READY: Final = "E_SKILLS_NOT_READY"
+"""It was not asked at all: it is still being enabled, just ended, or is not the skill any more that was judged."""
 MOST_MODULES: Final = 16
 """Of one skill."""
 MOST_OPERATIONS: Final = 128
@@ -43,6 +46,8 @@ class Modules:
         self._modules: dict[str, Module] = {each.name: each for each in own}
         self._own = frozenset(self._modules)
         self._skill_of: dict[str, str] = {}
+        self._kept: dict[str, str] = {}
+        """Names that are a skill's whether it lives or not, and whose; of each skill the last it took come last."""
         self._tools: Mapping[str, Tool] = {}
         self._changed()
 
@@ -64,8 +69,10 @@ class Modules:
     ) -> None:
         """Have `skill` answer for the module `name`. Its operations are not privileged and judged like acts of the skill.
 
+        The name stays with `skill` until it is let go of.
+
         Raises:
-            OperationError: for a name that is none, or is taken, or looks like one that is.
+            OperationError: for a name that is none, or is taken or kept, or looks like one that is.
         """
         if not _WORD.fullmatch(name):
             raise OperationError(
@@ -77,6 +84,7 @@ class Modules:
         taken = next((each for each in (*RESERVED, *self._modules) if skeleton(each) == like), None)
         if taken is not None:
             raise OperationError(CONFLICT, f"there is a module {taken!r} already; give yours another name")
+        self._require_not_anothers(like, skill)
         kept = next((each for each in OF_SHIPPED if skeleton(each) == like), None)
         if kept is not None and (name, skill) != (kept, OF_SHIPPED[kept]):
             message = f"the module {kept!r} is that of {OF_SHIPPED[kept]}, which ships with Metier; give yours another name"
@@ -99,7 +107,43 @@ class Modules:
             )
         self._modules[name] = Module(name=name, operations=made)
         self._skill_of[name] = skill
+        self._keep(name, skill)
         self._changed()
+
+    def keep(self, names: Mapping[str, str]) -> None:
+        """These names are kept for these skills, from earlier lives of theirs."""
+        for name, skill in names.items():
+            self._keep(name, skill)
+
+    def kept_for(self, skill: str) -> tuple[str, ...]:
+        """The names that are kept for `skill`, those of now among them."""
+        return tuple(name for name, owner in self._kept.items() if owner == skill)
+
+    def keepers(self) -> frozenset[str]:
+        """The skills for which a name is kept."""
+        return frozenset(self._kept.values())
+
+    def let_go(self, skill: str) -> None:
+        """What was kept for `skill` is anybody's; it shall not live any more."""
+        for name in self.kept_for(skill):
+            del self._kept[name]
+
+    def _keep(self, name: str, skill: str) -> None:
+        self._kept.pop(name, None)
+        self._kept[name] = skill
+        # Who takes other names in each of his lives keeps no more than he could have at one time.
+        past = [each for each in self.kept_for(skill) if self.owner(each) != skill]
+        for each in past[: max(0, len(self.kept_for(skill)) - MOST_MODULES)]:
+            del self._kept[each]
+
+    def _require_not_anothers(self, like: str, skill: str) -> None:
+        for name, owner in self._kept.items():
+            if owner != skill and skeleton(name) == like:
+                raise OperationError(
+                    CONFLICT,
+                    f"the module {name!r} is that of the skill {owner}, also while that is down; give yours another name, or let "
+                    f"go of it with `metier skills stop {owner}`",
+                )
 
     def unregister(self, skill: str) -> None:
         """Remove everything that `skill` registered."""
@@ -118,13 +162,19 @@ class Modules:
         """Do it.
 
         Raises:
-            OperationError: where there is no such operation, or it is privileged and nothing of this start was shown for it.
+            OperationError: where there is no such operation, it is another skill's by now than the one that was judged, or it is
+                privileged and nothing of this start was shown for it.
         """
         module = self._modules.get(asked.module)
         found = module.operations.get(asked.operation) if module is not None else None
         name = f"{asked.module}.{asked.operation}"
         if found is None:
             raise OperationError(BAD_MODULE, f"there is no operation {name} any more")
+        if found.tool.skill != asked.skill:
+            raise OperationError(
+                NOT_READY,
+                f"{name} is another skill's now than when it was asked for, and was not done; ask again",
+            )
         if found.tool.privileged and not self._capability.admits(shown):
             raise OperationError(FORBIDDEN, f"{name} is privileged, and was not asked for by way of the gate")
         return await found.does(asked)

@@ -31,11 +31,15 @@ class Asked(Struct, frozen=True, kw_only=True):
     operation: str
     arguments: dict[str, Json]
     """As validated, without anything that speaks of who asks."""
+    skill: str = ""
+    """Whose module it was when it was judged; empty for ours. No other skill does it in the place of that one."""
     surroundings: Surroundings = Surroundings()
     depth: int = 0
     """How many running calls its call was made inside of."""
     cause: Cause = Cause()
     """What set its call off, where nobody asked for it."""
+    unattended: bool = True
+    """Whether nobody is there to be asked, as far as is known."""
 
 
 @final

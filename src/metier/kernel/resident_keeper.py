@@ -1,8 +1,9 @@
 """Keeps one skill alive: starts it when it may live, says why it does not, and starts it anew when it died.
 
 A skill that dies by itself is started again after a while that doubles each time, and stays down after too many deaths in a row.
-One that cannot be enabled is tried a few times. One that may not live (it was disabled, broke the rules, lost its trust, everything
-was stopped) is not tried at all until it may. One that is not what is trusted now any more is ended, and what is trusted begins.
+One that cannot be enabled is tried a few times; one for which the machine has no room, again and again. One that may not live (it
+was disabled, broke the rules, lost its trust, everything was stopped, who started it was revoked) is not tried at all until it may.
+One that is not what is trusted and granted now any more is ended, and what is begins.
 """
 
 import logging
@@ -16,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from metier.errors import MetierError
+from metier.kernel.behalf import Behalf
 from metier.kernel.channel_rows import names_of, remove
 from metier.kernel.operation import OperationError
 from metier.kernel.resident_life import Resident
@@ -27,8 +29,11 @@ from metier.model.outcome import Completed, Failed, Outcome, Pending, Refused
 from metier.model.skill import Skill
 
 _log: Final = logging.getLogger("metier.residents")
-Made: TypeAlias = Callable[[Skill, str], Resident]
+Made: TypeAlias = Callable[[Skill, Behalf], Resident]
 _LONGEST: Final = 500
+_MOST_DOUBLED: Final = 30
+_NOT_ITS_OWN: Final = frozenset({"busy", "not_started", "internal", "unrecorded"})
+"""How a life ends that did not begin for want of something of ours or the machine's: nothing of the skill ran."""
 _LONGEST_WORDS: Final = 300
 Tell: TypeAlias = Callable[[str], None]
 
@@ -54,8 +59,9 @@ class Patience(Struct, frozen=True, kw_only=True):
 class Live(Protocol):
     """How lives are made. Handed in by the runtime."""
 
-    async def problem(self, skill: str) -> tuple[Status, str] | None:
-        """Why the skill may not live now, as far as that is known without asking the gate; None where nothing is in the way."""
+    async def problem(self, skill: str, behalf: Behalf) -> tuple[Status, str] | None:
+        """Why the skill may not live now on behalf of that person, as far as that is known without asking the gate; None where
+        nothing is in the way."""
         ...
 
     def known(self, skill: str) -> Skill | None:
@@ -67,7 +73,7 @@ class Live(Protocol):
         ...
 
     async def outdated(self, resident: Resident) -> str:
-        """Why this life is not of what is trusted now; empty where it is."""
+        """Why this life is not of what is trusted now, or lived for somebody who may not have it any more; empty where it is well."""
         ...
 
     def end(self, call_id: str, by: str) -> None:
@@ -86,7 +92,7 @@ class Keeper:
     def __init__(
         self,
         name: str,
-        by: str,
+        behalf: Behalf,
         *,
         live: Live,
         store: Store,
@@ -103,7 +109,8 @@ class Keeper:
         self.ended = anyio.Event()
         self.status: Status = "disabled"
         self.error = STARTING
-        self._by = by
+        self.behalf = behalf
+        """For whom its next life is; the one under way is for whom it was begun."""
         self._live = live
         self._store = store
         self._made = made
@@ -119,11 +126,13 @@ class Keeper:
         self._deaths = 0
         self._failures = 0
         self._refusals = 0
+        self._no_room = 0
 
     async def run(self) -> None:
         """Until it is stopped, or given up."""
         try:
             with self._scope:
+                await self._fares("disabled", STARTING)  # whatever was said of an earlier life of it
                 await self._keep()
         except Exception:  # noqa: BLE001  one skill must not take the others with it
             _log.exception("the skill %s cannot be kept alive", self.name)
@@ -188,7 +197,7 @@ class Keeper:
 
     async def _may_not(self) -> bool:
         try:
-            problem = await self._live.problem(self.name)
+            problem = await self._live.problem(self.name, self.behalf)
         except MetierError as error:
             problem = ("error", error.message)
         if problem is None:
@@ -217,7 +226,7 @@ class Keeper:
     async def _begun(self, skill: Skill) -> tuple[Outcome | str, Resident]:
         """The life itself, until it is over. What it leaves behind is put away, however it ended."""
         had = await self._channels()
-        resident = self._resident = self._made(skill, self._by)
+        resident = self._resident = self._made(skill, self.behalf)
         outcome: Outcome | str = "it was ended before it began"
         try:
             async with anyio.create_task_group() as tasks:
@@ -239,7 +248,7 @@ class Keeper:
         return outcome, resident
 
     async def _mind(self, resident: Resident) -> None:
-        """End it when it is no longer what is trusted."""
+        """End it when it is no longer what is trusted, or who it lives for lost his right."""
         while True:
             await anyio.sleep(self._patience.look)
             try:
@@ -269,16 +278,20 @@ class Keeper:
         why = resident.fault if resident is not None and resident.fault else _why(outcome)
         if isinstance(outcome, Refused | Pending):
             self._refusals += 1
-            return why, min(patience.refused * 2.0 ** (self._refusals - 1), patience.longest_refused)
+            return why, _doubled(patience.refused, self._refusals, patience.longest_refused)
         self._refusals = 0
-        if resident is None or not resident.began.is_set():
+        if isinstance(outcome, Failed) and outcome.code in _NOT_ITS_OWN and not _began(resident):
+            self._no_room += 1
+            return why, _doubled(patience.first, self._no_room, patience.longest)
+        self._no_room = 0
+        if resident is None or not _began(resident):
             self._failures += 1
             if self._failures >= patience.failures:
                 return (
                     f"{why}; it was tried {self._failures} times, and is not until it is enabled again",
                     0.0,
                 )
-            return why, min(patience.first * 2.0 ** (self._failures - 1), patience.longest)
+            return why, _doubled(patience.first, self._failures, patience.longest)
         self._failures = 0
         if resident.late:
             # Whoever can make one operation hang must not be able to keep it down for everybody. It hung for so long already that
@@ -290,7 +303,7 @@ class Keeper:
                 f"{why}; it died {self._deaths} times in a row, and stays down until it is enabled again",
                 0.0,
             )
-        return why, min(patience.first * 2.0 ** (self._deaths - 1), patience.longest)
+        return why, _doubled(patience.first, self._deaths, patience.longest)
 
     async def _fares(self, status: Status, error: str, digest: str = "") -> None:
         if error:
@@ -311,6 +324,15 @@ class Keeper:
             await to_thread.run_sync(function, *given)
         except MetierError as error:
             _log.warning("how the skill %s fares could not be written: %s", self.name, error)
+
+
+def _began(resident: Resident | None) -> bool:
+    return resident is not None and resident.began.is_set()
+
+
+def _doubled(first: float, times: int, longest: float) -> float:
+    """How long is waited after it happened so many times in a row."""
+    return min(first * 2.0 ** min(times - 1, _MOST_DOUBLED), longest)
 
 
 def _why(outcome: Outcome | str) -> str:

@@ -10,8 +10,9 @@ import anyio
 from anyio import to_thread
 from msgspec.structs import replace
 
-from metier.kernel.events import NO_CAUSE, Events, Happened
-from metier.kernel.modules import Modules
+from metier.kernel.behalf import Behalf
+from metier.kernel.events import NO_CAUSE, OURS, Events, Happened
+from metier.kernel.modules import NOT_READY, Modules
 from metier.kernel.operation import Asked, OperationError
 from metier.kernel.resident_events import Hearing
 from metier.kernel.resident_words import Words
@@ -26,8 +27,6 @@ OPERATION_SECONDS: Final = 30.0
 """What one operation may take. One that takes longer has its skill started anew."""
 DISABLE_SECONDS: Final = 10.0
 MODULE_DISABLED: Final = "E_SKILLS_MODULE_DISABLED"
-NOT_READY: Final = "E_SKILLS_NOT_READY"
-"""It was not asked at all: it is still being enabled, or just ended."""
 _MOST_EVENTS: Final = 50.0
 _BURST: Final = 100.0
 _CODE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
@@ -42,7 +41,7 @@ class Resident:
     def __init__(
         self,
         skill: Skill,
-        by: str,
+        by: Behalf,
         store: Store,
         modules: Modules,
         events: Events,
@@ -72,6 +71,8 @@ class Resident:
         self._operate: Operate | None = None
         self._open: dict[str, int] = {}
         """How deep each operation is that it does now, by call, and each event that it is told of."""
+        self._heard: set[str] = set()
+        """Those of them that are events."""
         self._causes: OrderedDict[str, Cause] = OrderedDict()
         """By the last of those that were set off by something: what they are the cause of may come long after they ended."""
         self._hearing = Hearing(skill.name)
@@ -127,21 +128,35 @@ class Resident:
         except OperationError as error:
             return NotAnswered(name=error.code, message=error.message)
         self._hearing.wanted = self._hearing.wanted or hears
-        await to_thread.run_sync(keep_module, self._store, self.skill.name, name, tuple(operations))
+        skill = self.skill.name
+        kept = self._modules.kept_for(skill)
+        await to_thread.run_sync(keep_module, self._store, skill, name, tuple(operations), kept)
         return None
 
     def emit(self, name: str, payload: Json, inside: str) -> NotAnswered | None:
-        """Tell everybody, as this skill; `inside` as for `depth_in`."""
+        """Tell everybody, as this skill; `inside` is the operation or the event that it says this is part of."""
+        if (
+            self.skill.name == OURS
+        ):  # no skill is read that is called so; what it told would be taken for our own word
+            return NotAnswered(name="Refused", message="A skill of this name tells nobody anything")
         now = time.monotonic()
         self._tokens = min(_BURST, self._tokens + (now - self._counted_at) * _MOST_EVENTS)
         self._counted_at = now
         if self._tokens < 1:
             return NotAnswered(name="Busy", message=f"More than {_MOST_EVENTS:g} events a second; slow down")
         self._tokens -= 1
-        cause = self.cause_in(inside)
-        depth = self.depth_in(inside)
+        cause, depth = self.cause_in(inside), self._firings_in(inside)
         self._events.emit(name, payload, source=self.skill.name, depth=depth, cause=cause)
         return None
+
+    def _firings_in(self, inside: str) -> int:
+        """How many firings and events lie behind what it tells now, one having set off the other. How deep a call lies is another
+        matter: a person's call may have others made inside of it. What it says to be part of something that it does not do now is
+        part of no less than what it is being told of."""
+        named = self.cause_in(inside).firings
+        if inside in self._open:
+            return named
+        return max(named, *(self.cause_in(each).firings for each in self._heard), 0)
 
     def _caused(self, inside: str, cause: Cause) -> None:
         if cause.firings:
@@ -195,6 +210,7 @@ class Resident:
         self._told += 1
         inside = f"event_{self._told}"
         self._open[inside] = happened.depth
+        self._heard.add(inside)
         self._caused(inside, replace(happened.cause, firings=happened.depth + 1))
         try:
             meta: dict[str, Json] = {"source": happened.source, "at": happened.at}
@@ -207,6 +223,7 @@ class Resident:
             answer = await operate(told, OPERATION_SECONDS)
         finally:
             del self._open[inside]
+            self._heard.discard(inside)
         match answer:
             case Answered():
                 return

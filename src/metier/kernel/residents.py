@@ -1,7 +1,8 @@
 """The skills that live here: which shall, and one keeper for each. Only the process that holds the host role has any."""
 
+import logging
 from collections.abc import Awaitable, Callable
-from typing import Final, final
+from typing import Final, TypeVar, final
 
 import anyio
 from anyio import to_thread
@@ -12,13 +13,15 @@ from metier.catalog.listed import Listed
 from metier.catalog.xbot_shipped import SHIPPED
 from metier.config.settings import Settings
 from metier.dialects.xbot import plain_name
+from metier.errors import MetierError
+from metier.kernel.behalf import Behalf, Since, never
 from metier.kernel.events import Events
 from metier.kernel.modules import Modules
 from metier.kernel.operation import OperationError
 from metier.kernel.resident_keeper import Keeper, Live, Patience
 from metier.kernel.resident_life import DISABLE_SECONDS, Resident
 from metier.kernel.resident_words import SettingsOfSkills, Words
-from metier.kernel.skill_record import all_down, all_start, fares, lives, wish
+from metier.kernel.skill_record import Life, all_down, all_start, fares, kept_names, let_go, lives, wish
 from metier.kernel.store import Store
 from metier.model.skill import Skill
 from metier.model.text import one_line
@@ -28,6 +31,8 @@ USUAL: Final = Patience()
 _AT_ONCE: Final = 4
 """So many are started at the same time."""
 _MOST_WAITED: Final = 60.0
+_log: Final = logging.getLogger("metier.residents")
+T = TypeVar("T")
 
 
 @final
@@ -46,8 +51,10 @@ class Residents:
         prepare: SettingsOfSkills | None = None,
         removed: Callable[[str], Awaitable[None]] | None = None,
         patience: Patience = USUAL,
+        since: Since = never,
     ) -> None:
-        """`removed` is told the name of a skill that was disabled, so that what else it had is taken away."""
+        """`removed` is told the name of a skill that was disabled, so that what else it had is taken away. `since` says when
+        somebody was registered."""
         self._live = live
         self._store = store
         self._modules = modules
@@ -59,6 +66,7 @@ class Residents:
         self._words = Words(prepare)
         self._removed = removed
         self._patience = patience
+        self._since = since
         self._tasks: TaskGroup | None = None
         self._keepers: dict[str, Keeper] = {}
         self._turns: dict[str, anyio.Lock] = {}
@@ -67,11 +75,13 @@ class Residents:
     async def run(self) -> None:
         """Every skill that shall live does, until this is cancelled."""
         await self.expect()
+        self._modules().keep(await to_thread.run_sync(kept_names, self._store))
         self._keepers = {}
         self._starting = anyio.Semaphore(_AT_ONCE)
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
+                await self._release()
                 await self._start_all()
                 await anyio.sleep_forever()
         finally:
@@ -87,7 +97,19 @@ class Residents:
         """The skill of this name, or of this id as its contract has it."""
         return found(self._catalog(), id)
 
-    async def wanted(self) -> dict[str, str]:
+    async def changed(self) -> None:
+        """The configuration was read again: what it names now lives, and what it names no more has no name kept for it. One that
+        was given up is not tried again for this."""
+        if self._tasks is None:
+            return
+        try:
+            await self._release()
+            for name in await self.wanted():
+                await self._begin(name, again=False)
+        except (MetierError, OperationError) as error:
+            _log.warning("what shall live now could not be found out: %s", error)
+
+    async def wanted(self) -> dict[str, Behalf]:
         """Every skill that shall live, and on whose behalf."""
         return await to_thread.run_sync(wanted, self._settings(), self._store, self._owner)
 
@@ -97,24 +119,9 @@ class Residents:
         Raises:
             OperationError: where it cannot be enabled, or did not come to life.
         """
-        await self._live.reload()  # what was written or trusted a moment ago counts
-        name = self._known(id).name
-        async with self._turn(name):
-            kept = (await to_thread.run_sync(lives, self._store)).get(name)
-            await to_thread.run_sync(lambda: wish(self._store, name, enabled=True, by=by))
-            await self._live.reload()
-            problem, listed = await self._live.problem(name), self.find(name)
-            if problem is not None and listed is not None and listed.shown == "disabled":
-                said, who = (kept.enabled, kept.changed_by) if kept is not None else (None, "")
-                await to_thread.run_sync(lambda: wish(self._store, name, enabled=said, by=who))
-                await self._live.reload()
-                raise OperationError("E_SKILLS_DISABLED", f"{name} cannot be enabled: {problem[1]}")
-            before = self._keepers.get(name)
-            if before is not None and await before.is_current():
-                return name
-            if before is not None:
-                await before.stop(0.0, by)
-            keeper = self._start(name, by)
+        name, keeper = await self._whole(lambda: self._enable(id, by))
+        if keeper is None:
+            return name
         with anyio.move_on_after(_MOST_WAITED):  # whoever wants to disable it meanwhile can
             await keeper.settled.wait()
         if keeper.status != "loaded":
@@ -122,6 +129,28 @@ class Residents:
                 _code(self.find(name)), f"{name} is enabled, but does not live: {keeper.error}"
             )
         return name
+
+    async def _enable(self, id: str, by: str) -> tuple[str, Keeper | None]:
+        """Its name, and who keeps it from now on; None where it lives already."""
+        await self._live.reload()  # what was written or trusted a moment ago counts
+        name = self._known(id).name
+        async with self._turn(name):
+            behalf = Behalf(by, await to_thread.run_sync(self._since, by))
+            kept = (await to_thread.run_sync(lives, self._store)).get(name) or Life(skill=name, enabled=None)
+            await to_thread.run_sync(self._wish, name, True, behalf)
+            await self._live.reload()
+            problem, listed = await self._live.problem(name, behalf), self.find(name)
+            if problem is not None and listed is not None and listed.shown == "disabled":
+                await to_thread.run_sync(self._wish, name, kept.enabled, Behalf(kept.changed_by, kept.since))
+                await self._live.reload()
+                raise OperationError("E_SKILLS_DISABLED", f"{name} cannot be enabled: {problem[1]}")
+            before = self._keepers.get(name)
+            if before is not None and await before.is_current():
+                before.behalf = behalf  # it goes on for who started it, for as long as he may
+                return name, None
+            if before is not None:
+                await before.stop(0.0, by)
+            return name, self._start(name, behalf)
 
     async def disable(self, id: str, by: str) -> tuple[str, str]:
         """Have a skill live no longer. Gives its name, and what went wrong while it said goodbye.
@@ -142,11 +171,12 @@ class Residents:
 
     async def _disable(self, name: str, by: str) -> str:
         async with self._turn(name):
-            await to_thread.run_sync(lambda: wish(self._store, name, enabled=False, by=by))
+            await to_thread.run_sync(self._wish, name, False, Behalf(by))
             keeper, said = self._keepers.pop(name, None), ""
             if keeper is not None:
                 said = await keeper.stop(DISABLE_SECONDS, by)
             self._modules().unregister(name)
+            await self._let_go(name)
             if self._removed is not None:
                 await self._removed(name)
             await to_thread.run_sync(fares, self._store, name, "disabled", said)
@@ -154,6 +184,10 @@ class Residents:
 
     async def reload_enabled(self, by: str) -> tuple[list[str], dict[str, str]]:
         """Start everything that shall live anew, from what lies there now. Gives what lives, and why the rest does not."""
+        await self._whole(lambda: self._anew(by))
+        return await self._settled()
+
+    async def _anew(self, by: str) -> None:
         await self._live.reload()
 
         async def again(name: str) -> None:
@@ -165,11 +199,14 @@ class Residents:
         async with anyio.create_task_group() as tasks:
             for name in (*self._keepers,):
                 tasks.start_soon(again, name)
-        return await self.init_on_boot()
+        await self._start_all()
 
     async def init_on_boot(self) -> tuple[list[str], dict[str, str]]:
         """Start everything that shall live and does not. Gives what lives, and why the rest does not."""
-        await self._start_all()
+        await self._whole(self._start_all)
+        return await self._settled()
+
+    async def _settled(self) -> tuple[list[str], dict[str, str]]:
         with anyio.move_on_after(_MOST_WAITED):
             for keeper in (*self._keepers.values(),):
                 await keeper.settled.wait()
@@ -177,19 +214,72 @@ class Residents:
         ill = {name: each.error for name, each in self._keepers.items() if each.status != "loaded"}
         return well, ill
 
-    async def _start_all(self) -> None:
-        for name, by in (await self.wanted()).items():
-            async with self._turn(name):
-                keeper = self._keepers.get(name)
-                if keeper is None or keeper.ended.is_set():
-                    self._start(name, by)
+    async def _whole(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do it to its end, also where who asked goes away meanwhile: nothing is left half done. It ends with the host.
 
-    def _start(self, name: str, by: str) -> Keeper:
+        Raises:
+            OperationError: what the work raises; and where there is no host, or it ended meanwhile.
+        """
+        if self._tasks is None:
+            raise OperationError("E_SKILLS_DISABLED", NO_HOST)
+        over = anyio.Event()
+        done: list[T] = []
+        failed: list[Exception] = []
+
+        async def to_its_end() -> None:
+            try:
+                done.append(await work())
+            except Exception as error:  # noqa: BLE001  it is told to who asked, and must not end the others
+                failed.append(error)
+            finally:
+                over.set()
+
+        self._tasks.start_soon(to_its_end)
+        await over.wait()
+        if failed:
+            raise failed[0]
+        if not done:
+            raise OperationError("E_SKILLS_DISABLED", NO_HOST)
+        return done[0]
+
+    async def _start_all(self) -> None:
+        for name in await self.wanted():
+            await self._begin(name, again=True)
+
+    async def _begin(self, name: str, *, again: bool) -> None:
+        """Have it live, if it shall and nobody keeps it. `again`: also where it was given up."""
+        async with self._turn(name):
+            keeper = self._keepers.get(name)
+            if keeper is not None and not (again and keeper.ended.is_set()):
+                return
+            behalf = (await self.wanted()).get(name)  # somebody may have disabled it a moment ago
+            if behalf is not None:
+                self._start(name, behalf)
+
+    async def _release(self) -> None:
+        """What shall not live has no name kept for it any more, and begins anew once it shall."""
+        known = self._modules().keepers() | self._keepers.keys()
+        for skill in known - (await self.wanted()).keys():
+            async with self._turn(skill):
+                if skill in await self.wanted():
+                    continue
+                if (keeper := self._keepers.get(skill)) is not None and keeper.ended.is_set():
+                    del self._keepers[skill]
+                await self._let_go(skill)
+
+    async def _let_go(self, skill: str) -> None:
+        self._modules().let_go(skill)
+        await to_thread.run_sync(let_go, self._store, (skill,))
+
+    def _wish(self, name: str, enabled: bool | None, behalf: Behalf) -> None:
+        wish(self._store, name, enabled=enabled, by=behalf.id, since=behalf.since)
+
+    def _start(self, name: str, behalf: Behalf) -> Keeper:
         if self._tasks is None:
             raise OperationError("E_SKILLS_DISABLED", NO_HOST)
         keeper = self._keepers[name] = Keeper(
             name,
-            by,
+            behalf,
             live=self._live,
             store=self._store,
             made=self._made,
@@ -202,8 +292,10 @@ class Residents:
         self._tasks.start_soon(keeper.run)
         return keeper
 
-    def _made(self, skill: Skill, by: str) -> Resident:
-        return Resident(skill, by, self._store, self._modules(), self._events, self._live.end, self._words)
+    def _made(self, skill: Skill, behalf: Behalf) -> Resident:
+        return Resident(
+            skill, behalf, self._store, self._modules(), self._events, self._live.end, self._words
+        )
 
     def _turn(self, name: str) -> anyio.Lock:
         """Enabling and disabling one skill happen one after the other."""
@@ -236,14 +328,18 @@ def broken_in(catalog: Catalog, name: str) -> Listed | None:
     return next((each for each in catalog.listed if each.name == name and each.shown == "broken"), None)
 
 
-def wanted(settings: Settings, store: Store, owner: str) -> dict[str, str]:
+def wanted(settings: Settings, store: Store, owner: str) -> dict[str, Behalf]:
     """Every skill that shall live, and on whose behalf: what people said comes before the configuration. Blocking."""
     kept = lives(store)
-    said = {name: life.changed_by for name, life in kept.items() if life.enabled is True}
+    said = {
+        name: Behalf(life.changed_by, life.since) if life.changed_by else Behalf(owner)
+        for name, life in kept.items()
+        if life.enabled is True
+    }
     configured = (settings.xbot.enabled or frozenset()) & ((settings.xbot.allow or frozenset()) | SHIPPED)
     names = {plain_name(each) for each in configured}
     refused = {name for name, life in kept.items() if life.enabled is False}
-    return {name: said.get(name) or owner for name in sorted((names | said.keys()) - refused)}
+    return {name: said.get(name) or Behalf(owner) for name in sorted((names | said.keys()) - refused)}
 
 
 def _unknown(id: str, settings: Settings) -> OperationError:

@@ -17,7 +17,7 @@ BAD: Final = "E_SCHEDULES_BAD_PARAMS"
 MOST_ARGUMENTS: Final = 65_536
 SHORTEST_INTERVAL: Final = 10_000
 _YEAR: Final = 31_536_000_000
-_LATEST: Final = 253_402_300_799.0
+LATEST: Final = 253_402_300_799.0
 """The end of the year 9999, after which there are no dates."""
 _CLOCK: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
 _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -153,10 +153,16 @@ def written(schedule: AnySchedule) -> str:
     return msgspec.json.encode(schedule).decode()
 
 
+def all_notices(schedule: AnySchedule) -> tuple[Notice, ...]:
+    """Whom it tells of anything."""
+    told = schedule.notifications
+    return (*told.on_success, *told.on_failure, *told.on_skip)
+
+
 def moment(when: When) -> float | None:
     """Seconds since 1970; None for what is no moment."""
     if isinstance(when, int):
-        return when / 1_000 if 0 <= when / 1_000 <= _LATEST else None
+        return when / 1_000 if 0 <= when / 1_000 <= LATEST else None
     try:
         found = datetime.fromisoformat(when)
     except ValueError:
@@ -164,7 +170,7 @@ def moment(when: When) -> float | None:
     if found.tzinfo is None:
         return None
     seconds = found.timestamp()
-    return seconds if 0 <= seconds <= _LATEST else None
+    return seconds if 0 <= seconds <= LATEST else None
 
 
 def minute_of_day(clock: str) -> int:
@@ -194,8 +200,7 @@ def _problem(found: AnySchedule) -> str:
         return "name the `tool` that it calls (or an `actionId`, not both)"
     if len(msgspec.json.encode(found.arguments)) > MOST_ARGUMENTS:
         return f"its arguments have more than {MOST_ARGUMENTS:,} bytes"
-    told = found.notifications
-    for notice in (*told.on_success, *told.on_failure, *told.on_skip):
+    for notice in all_notices(found):
         if (notice.type == "webhook") != notice.url.startswith("https://"):
             return "a webhook needs a `url` that begins with https://, and nothing else has one"
     if problem := places_problem(found.arguments) or _conditions_problem(found.conditions):

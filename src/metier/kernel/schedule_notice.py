@@ -9,7 +9,6 @@ private network.
 import logging
 from collections.abc import Callable
 from typing import Final, Protocol, TypeAlias, final
-from urllib.parse import urlsplit
 
 import msgspec
 from anyio import to_thread
@@ -17,11 +16,12 @@ from anyio import to_thread
 from metier.errors import MetierError
 from metier.gate.principals import TRIGGERED
 from metier.kernel.calling import Calls
-from metier.kernel.firing import bounded_call, told_of
+from metier.kernel.firing_call import bounded_call, told_of
 from metier.kernel.operation import Asked, Offered, OperationError, offered
-from metier.kernel.schedule import AnySchedule, Notice
+from metier.kernel.schedule import AnySchedule, Notice, all_notices
 from metier.kernel.schedule_store import all_schedules
 from metier.kernel.store import Store
+from metier.kernel.webhook_url import read_webhook
 from metier.model.call import Cause, Principal, Surroundings
 from metier.model.digest import Json
 from metier.model.outcome import Completed, Outcome
@@ -65,9 +65,12 @@ class PostedWebhooks:
 
     async def webhook(self, url: str, payload: dict[str, Json]) -> str:
         """See `Webhooks`."""
+        read = read_webhook(url)
+        if isinstance(read, str):
+            return f"the webhook's URL cannot be used: {read}"
         body = await to_thread.run_sync(msgspec.json.encode, payload)
         try:
-            async with self._to_host(urlsplit(url).netloc) as egress:
+            async with self._to_host(read.place) as egress:
                 reply = await egress.request(
                     "POST", url, headers={"content-type": "application/json"}, body=body, follow=False
                 )
@@ -121,10 +124,7 @@ class Notifying:
 
 
 def _urls(schedule: AnySchedule) -> set[str]:
-    told = schedule.notifications
-    return {
-        each.url for each in (*told.on_success, *told.on_failure, *told.on_skip) if each.type == "webhook"
-    }
+    return {each.url for each in all_notices(schedule) if each.type == "webhook"}
 
 
 @final

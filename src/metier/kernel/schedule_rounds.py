@@ -6,6 +6,8 @@ due is claimed in the file before it is done, so nothing is done twice; what nob
 
 import logging
 import time
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, final
 
 import anyio
@@ -13,13 +15,12 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from metier.errors import MetierError
-from metier.kernel import schedule_store
 from metier.kernel.delivery_watch import Watch
-from metier.kernel.firing_store import ended
 from metier.kernel.schedule import AnySchedule
-from metier.kernel.schedule_clock import next_due, overdue
+from metier.kernel.schedule_account import set_right, take
+from metier.kernel.schedule_attempts import cut_off
 from metier.kernel.schedule_firing import ScheduleFiring
-from metier.kernel.schedule_store import BROUGHT_BACK, NO_HOST, KeptSchedule
+from metier.kernel.schedule_store import KeptSchedule, all_schedules
 from metier.kernel.store import Store
 
 _LONGEST_SLEEP: Final = 15.0
@@ -36,86 +37,86 @@ class Rounds:
         self._watch = watch
         self._firing = firing
         self._busy: set[str] = set()
-        self._next: dict[str, tuple[float, float]] = {}
+        self._next: dict[str, tuple[float | None, float]] = {}
         """What each is due next, and when that was last looked at."""
+        self._was_here = False
 
     async def run(self) -> None:
         """In the host, until cancelled."""
-        await self._tidy()
+        tidy = False
         async with anyio.create_task_group() as tasks:
             while True:
                 sleep = _LONGEST_SLEEP
                 try:
+                    if not tidy:
+                        await self._tidy(tasks)
+                        tidy = True
                     sleep = await self._round(tasks, time.time())
+                    self._was_here = True
                 except MetierError as error:
                     _log.warning("schedules cannot be looked at: %s", error.message)
                 await self._watch.wait(sleep)
 
-    async def _tidy(self) -> None:
-        try:
-            if number := await to_thread.run_sync(schedule_store.cut_off, self._store):
-                _log.warning(
-                    "%d scheduled calls were cut off when the host ended; they are not done again", number
+    async def _tidy(self, tasks: TaskGroup) -> None:
+        """Before anything is begun: what an earlier host left."""
+        found = await to_thread.run_sync(cut_off, self._store)
+        if not found:
+            return
+        _log.warning(
+            "%d scheduled calls were cut off when the host ended; they are not done again", len(found)
+        )
+        there = {each.id: each for each in await to_thread.run_sync(all_schedules, self._store)}
+        for each in found:
+            kept = there.get(each.schedule)
+            if kept is not None and kept.schedule is not None:
+                tasks.start_soon(
+                    self._guarded, kept.id, partial(self._firing.cut_off, kept, kept.schedule, each)
                 )
-        except MetierError as error:
-            _log.warning("schedules cannot be looked at: %s", error.message)
 
     async def _round(self, tasks: TaskGroup, now: float) -> float:
         """Begin what is due. Seconds until somebody has to look again."""
         sleep = _LONGEST_SLEEP
-        found = await to_thread.run_sync(schedule_store.all_schedules, self._store)
+        await self._firing.catch_up()
+        found = await to_thread.run_sync(all_schedules, self._store)
         self._next = {each.id: self._next[each.id] for each in found if each.id in self._next}
         for kept in found:
             schedule = kept.schedule
-            if schedule is None or not kept.enabled or kept.next_due is None:
+            if schedule is None or not kept.enabled:
                 continue
-            if kept.next_due <= now:
-                taken = await to_thread.run_sync(self._take, kept, schedule, now)
-                if taken is not None:
-                    tasks.start_soon(self._fire, kept, schedule, *taken)
+            if kept.next_due is not None and kept.next_due <= now:
+                begin = partial(take, self._store, kept, schedule, now, was_here=self._was_here)
+                due = await to_thread.run_sync(begin)
+                if due is not None:
+                    tasks.start_soon(self._guarded, kept.id, partial(self._fire, kept, schedule, due))
                 sleep = 0.0
-            elif not self._is_next(kept, now) and await to_thread.run_sync(self._sooner, kept, schedule, now):
+            elif not self._is_next(kept, now) and await to_thread.run_sync(
+                set_right, self._store, kept, schedule, now
+            ):
                 sleep = 0.0
             else:
                 self._next[kept.id] = (kept.next_due, now)
-                sleep = min(sleep, kept.next_due - now)
+                sleep = min(sleep, kept.next_due - now) if kept.next_due is not None else sleep
         return sleep
 
     def _is_next(self, kept: KeptSchedule, now: float) -> bool:
         """Whether it is known that nothing is due before what is kept: that was looked at, and the clock only went on since."""
-        due, looked_at = self._next.get(kept.id, (None, now))
-        return due == kept.next_due and looked_at <= now
+        known = self._next.get(kept.id)
+        return known is not None and known[0] == kept.next_due and known[1] <= now
 
-    def _take(self, kept: KeptSchedule, schedule: AnySchedule, now: float) -> tuple[float, int] | None:
-        """Claim what is due: the moment and the firing."""
-        since = schedule_store.accounted_until(self._store, kept, schedule, now)
-        restored = schedule_store.restored_at(self._store)
-        due, missed, count = overdue(schedule, since, now, kept.created_at, restored)
-        following = next_due(schedule, now, kept.created_at)
-        why = BROUGHT_BACK if missed and missed[-1] <= restored else NO_HOST
-        number = schedule_store.claim(self._store, kept, due, missed, count, following, why)
-        return (due, number) if due is not None and number else None
-
-    def _sooner(self, kept: KeptSchedule, schedule: AnySchedule, now: float) -> bool:
-        """Whether it is due before what is kept says, which is then set right. The clock was set back, perhaps while nobody looked."""
-        due = next_due(schedule, now, kept.created_at)
-        if due is None or kept.next_due is None or due >= kept.next_due:
-            return False
-        schedule_store.moved(self._store, kept, due)
-        return True
-
-    async def _fire(self, kept: KeptSchedule, schedule: AnySchedule, due: float, number: int) -> None:
+    async def _fire(self, kept: KeptSchedule, schedule: AnySchedule, due: float) -> None:
+        if kept.id in self._busy:
+            await self._firing.skip(kept, schedule, due, "the one before it still runs")
+            return
+        self._busy.add(kept.id)
         try:
-            if kept.id in self._busy:
-                told = "skipped: the one before it still runs"
-                await to_thread.run_sync(ended, self._store, "schedule", kept.id, number, told, "")
-                return
-            self._busy.add(kept.id)
-            try:
-                await self._firing.fire(kept, schedule, due, number)
-            finally:
-                self._busy.discard(kept.id)
+            await self._firing.fire(kept, schedule, due)
+        finally:
+            self._busy.discard(kept.id)
+
+    async def _guarded(self, id: str, does: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await does()
         except MetierError as error:
-            _log.warning("schedule %s: %s", kept.id, error.message)
+            _log.warning("schedule %s: %s", id, error.message)
         except Exception:  # noqa: BLE001  one schedule that fails must not end the others
-            _log.exception("schedule %s failed", kept.id)
+            _log.exception("schedule %s failed", id)

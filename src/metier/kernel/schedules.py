@@ -4,25 +4,31 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
+from operator import itemgetter
 from typing import Final, final
 
 from anyio import to_thread
 
 from metier.catalog.catalog import Catalog
 from metier.kernel import schedule_store
+from metier.kernel.behalf import Since, never
 from metier.kernel.calling import Calls
 from metier.kernel.delivery_watch import Watch
 from metier.kernel.events import Events
-from metier.kernel.firing import told_of
-from metier.kernel.firing_store import Fired, ended, firings
+from metier.kernel.firing_call import told_of
+from metier.kernel.firing_store import firings
 from metier.kernel.operation import NOTHING, Asked, Module, OperationError, module, offered
-from metier.kernel.schedule import BAD, AnySchedule, read, written
+from metier.kernel.schedule import BAD, LATEST, AnySchedule, all_notices, read, written
+from metier.kernel.schedule_attempts import Attempt, begun
 from metier.kernel.schedule_firing import ScheduleFiring
+from metier.kernel.schedule_missed import Missed, believed, moments
 from metier.kernel.schedule_notice import Notifying, PostedWebhooks, Teller, Webhooks
 from metier.kernel.schedule_rounds import Rounds
 from metier.kernel.schedule_store import KeptSchedule
 from metier.kernel.store import Store
 from metier.kernel.trigger_declared import declared_by
+from metier.kernel.webhook_url import read_webhook
 from metier.model import strictjson
 from metier.model.digest import Json, digest_bytes
 from metier.model.outcome import Completed
@@ -60,10 +66,13 @@ class Schedules:
         catalog: Callable[[], Catalog],
         owner: str,
         webhooks: Webhooks | None = None,
+        since: Since = never,
     ) -> None:
+        """`since` says when somebody was registered."""
         self._store = store
         self._catalog = catalog
         self._owner = owner
+        self._since = since
         self._watch = Watch(store)
         self._notifying = Notifying(store, webhooks or PostedWebhooks())
         self._firing = ScheduleFiring(
@@ -72,6 +81,7 @@ class Schedules:
             calls=calls,
             catalog=catalog,
             teller=Teller(calls),
+            since=since,
         )
         self._rounds = Rounds(store, self._watch, self._firing)
 
@@ -97,7 +107,7 @@ class Schedules:
             offered("schedules.remove", self._remove, "Remove a schedule.", id, audience="operator"),
             offered("schedules.run_now", self._run_now, "Do it now, whenever it is due.", id, audience="operator"),
             offered(
-                "schedules.missed", self._missed, "What was due while no host ran.", NOTHING,
+                "schedules.missed", self._missed, "What was due and not done: no host ran, or the machine slept.", NOTHING,
                 audience="operator", effect="read", risk="low",
             ),
             offered(
@@ -128,7 +138,8 @@ class Schedules:
         """All of them, or none."""
         # Never an id that was used before: grants are given to ids.
         new = {f"sch_{secrets.token_hex(8)}": each for each in schedules}
-        due = schedule_store.stored(self._store, new, owner=asked.principal.id, skill=skill)
+        by = asked.principal.id
+        due = schedule_store.stored(self._store, new, owner=by, skill=skill, since=self._since(by))
         return [
             {"id": id, "name": each.name, "enabled": each.enabled, "next_due": _iso(due[id])}
             for id, each in new.items()
@@ -140,16 +151,30 @@ class Schedules:
 
     async def _get(self, asked: Asked) -> Json:
         kept = await self._one(asked)
-        last = await to_thread.run_sync(firings, self._store, "schedule", kept.id, _SHOWN)
         view = _view(kept)
-        view["firings"] = [_firing(each) for each in last]
+        view["firings"] = await to_thread.run_sync(self._last, kept)
         return view
+
+    def _last(self, kept: KeptSchedule) -> list[Json]:
+        """What it did and what it missed, latest first."""
+        rows = [
+            (each.began_at, _row(each.due, each.attempt, each.call_id, each.outcome or "under way"))
+            for each in firings(self._store, "schedule", kept.id, _SHOWN)
+        ]
+        for each in believed(self._store, kept.id, time.time())[:_SHOWN]:
+            said = f"missed {each.stretch.count}: {each.why}"
+            rows.append((each.said_at, _row(each.stretch.last, 0, "", said)))
+        rows.sort(key=itemgetter(0), reverse=True)
+        return [row for _, row in rows[:_SHOWN]]
 
     async def _enable(self, asked: Asked) -> Json:
         kept = await self._his(asked, "enable")
         if kept.schedule is None:
             raise OperationError(BAD, kept.problem)
-        due = await to_thread.run_sync(schedule_store.enable, self._store, kept, kept.schedule)
+        # Only he himself can say that it acts for him.
+        his = asked.principal.id == kept.owner
+        since = await to_thread.run_sync(self._since, kept.owner) if his else None
+        due = await to_thread.run_sync(schedule_store.enable, self._store, kept, kept.schedule, since)
         self._watch.poke()
         return {"id": kept.id, "name": kept.name, "enabled": True, "next_due": _iso(due)}
 
@@ -168,11 +193,17 @@ class Schedules:
         schedule = kept.schedule
         if schedule is None:
             raise OperationError(BAD, kept.problem)
+        if why := await self._firing.of_another(kept):
+            raise OperationError(FORBIDDEN, why)
         due = time.time()
-        number = await to_thread.run_sync(schedule_store.tried_again, self._store, kept.id, due, 1)
+        begin = partial(begun, self._store, kept.id, due, 1, asked_for=True)
+        if why := await to_thread.run_sync(begin):
+            raise OperationError(schedule_store.UNKNOWN, why)
         outcome = await self._firing.call(kept, schedule, due, parent=asked.call_id)
         said = told_of(outcome)
-        await to_thread.run_sync(ended, self._store, "schedule", kept.id, number, said, outcome.call_id)
+        await self._firing.write(
+            Attempt(schedule=kept.id, due=due, number=1, said=said, call_id=outcome.call_id)
+        )
         value = outcome.value if isinstance(outcome, Completed) else None
         return {"id": kept.id, "name": kept.name, "outcome": said, "call_id": outcome.call_id, "value": value}
 
@@ -180,11 +211,16 @@ class Schedules:
         def look() -> list[Json]:
             rows: list[Json] = []
             for kept in schedule_store.all_schedules(self._store):
-                latest = firings(self._store, "schedule", kept.id, 1_000)
-                moments: list[Json] = []
-                moments += [_iso(each.due) for each in latest if each.outcome == "missed"][:_SHOWN]
-                if kept.missed:
-                    rows.append({"id": kept.id, "name": kept.name, "missed": kept.missed, "latest": moments})
+                if not kept.missed:
+                    continue
+                found = believed(self._store, kept.id, time.time())
+                latest: list[Json] = []
+                for each in found:
+                    latest += [_iso(at) for at in _latest(kept, each, _SHOWN - len(latest))]
+                why = found[0].why if found else ""
+                rows.append(
+                    {"id": kept.id, "name": kept.name, "missed": kept.missed, "why": why, "latest": latest}
+                )
             return rows
 
         return {"missed": await to_thread.run_sync(look)}
@@ -211,7 +247,18 @@ class Schedules:
         return {"skill": skill, "adopted": made}
 
     def _declares(self, skill: str) -> list[AnySchedule]:
-        return [_read(each) for each in declared_by(self._catalog(), skill, "schedules")]
+        catalog = self._catalog()
+        found = [_read(each) for each in declared_by(catalog, skill, "schedules")]
+        listed = catalog.get(skill)
+        tools = listed.skill.tools if listed is not None and listed.skill is not None else ()
+        own = {tool.name for tool in tools}
+        for each in found:
+            if each.action_id and each.called not in own:
+                shown, action = one_line(skill, 60), one_line(each.action_id, 60)
+                raise OperationError(
+                    BAD, f"the schedule {one_line(each.name, 60)!r}: {shown!r} has no action {action!r}"
+                )
+        return found
 
     async def _one(self, asked: Asked) -> KeptSchedule:
         return await to_thread.run_sync(schedule_store.one_schedule, self._store, str(asked.arguments["id"]))
@@ -235,6 +282,11 @@ def _read(value: Json) -> AnySchedule:
         raise OperationError(
             BAD, "`sessionActive`: nobody tells of sessions yet, so it would always be skipped; leave it out"
         )
+    for notice in (each for each in all_notices(schedule) if each.type == "webhook"):
+        if isinstance(why := read_webhook(notice.url), str):
+            raise OperationError(
+                BAD, f"the schedule {one_line(schedule.name, 60)!r}: a webhook's `url` cannot be used: {why}"
+            )
     return schedule
 
 
@@ -261,10 +313,18 @@ def _view(kept: KeptSchedule) -> dict[str, Json]:
     }
 
 
-def _firing(each: Fired) -> dict[str, Json]:
-    outcome = each.outcome or "under way"
-    return {"due": _iso(each.due), "attempt": each.attempt, "call_id": each.call_id, "outcome": outcome}
+def _row(due: float, attempt: int, call_id: str, outcome: str) -> Json:
+    return {"due": _iso(due), "attempt": attempt, "call_id": call_id, "outcome": outcome}
+
+
+def _latest(kept: KeptSchedule, each: Missed, most: int) -> list[float]:
+    if kept.schedule is None or most <= 0:
+        return []
+    return moments(each, kept.schedule, kept.created_at, most)
 
 
 def _iso(seconds: float | None) -> str | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    """None also for what is no moment any more: one damaged number must not hide the rest."""
+    if seconds is None or not 0 <= seconds <= LATEST:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

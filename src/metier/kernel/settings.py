@@ -116,6 +116,10 @@ class SkillSettings:
             ),
         )
 
+    def written(self, name: str) -> float | None:
+        """When this process last wrote the settings of a skill, as their row has it."""
+        return self._kept.written.get(name)
+
     async def prepare(self, skill: Skill) -> None:
         """Before a skill lives: write its defaults where nothing is stored, and seal what has become secret.
 

@@ -11,8 +11,10 @@ import hashlib
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from hmac import compare_digest
 from typing import Final, final
 
+import msgspec
 from msgspec import Struct
 
 from metier.errors import MetierError
@@ -63,6 +65,8 @@ class Kept:
     def __init__(self, store: Store, sealed: Sealed) -> None:
         self._store = store
         self._sealed = sealed
+        self.written: dict[str, float] = {}
+        """When this process last wrote those of a skill: the moment that stands in its row then."""
 
     def row(self, name: str) -> Row | None:
         """The plain settings of a skill, as they lie."""
@@ -91,7 +95,7 @@ class Kept:
         """Keep these and no secret, whatever there was and whether it can be read or not. The secrets go first: who is ended in
         between has forgotten too much rather than too little."""
         with self._store.writing() as connection:
-            keep(connection, name, plain, by)
+            self.written[name] = keep(connection, name, plain, by)
             self._sealed.set_of_skill(name, {})
 
     def replace(
@@ -128,8 +132,10 @@ class Kept:
                     return False
                 if self._opened(name) != (found.secret, found.beside):
                     return False
-                keep(connection, name, values.plain, by)
-                if values.secret != found.secret:  # last: what goes with it is only not yet committed
+                self.written[name] = keep(connection, name, values.plain, by)
+                if not _same(
+                    values.secret, found.secret
+                ):  # last: what goes with it is only not yet committed
                     written_over = True
                     beside: Json = {"after": _mark(found.row), "plain": values.plain}
                     self._sealed.set_of_skill(name, values.secret, beside)
@@ -157,3 +163,9 @@ class Kept:
 def _mark(row: Row | None) -> str:
     """By what a row is known again."""
     return hashlib.sha256(repr(row).encode("utf-8", "replace")).hexdigest()
+
+
+def _same(one: dict[str, Json], other: dict[str, Json]) -> bool:
+    """Compared whole, so that how long it takes says nothing of what they hold."""
+    spelled = (msgspec.json.encode(each, order="deterministic") for each in (one, other))
+    return compare_digest(*spelled)

@@ -49,18 +49,19 @@ def stored(row: Row | None, name: str) -> dict[str, Json] | None:
         ) from None
 
 
-def keep(connection: sqlite3.Connection, name: str, plain: dict[str, Json], by: str) -> None:
-    """Store these and no others.
+def keep(connection: sqlite3.Connection, name: str, plain: dict[str, Json], by: str) -> float:
+    """Store these and no others. The moment that stands there from now on.
 
     Raises:
         OperationError: when they are too many.
     """
-    text = fitting(plain, MOST_STORED)
+    text, at = fitting(plain, MOST_STORED), time.time()
     connection.execute(
         "INSERT INTO settings (skill, value, changed_at, changed_by) VALUES (?, ?, ?, ?) ON CONFLICT (skill) DO UPDATE SET "
         "value = excluded.value, changed_at = excluded.changed_at, changed_by = excluded.changed_by",
-        (name, text, time.time(), by),
+        (name, text, at, by),
     )
+    return at
 
 
 def fitting(values: Json, most: int) -> str:

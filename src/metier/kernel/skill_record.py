@@ -5,7 +5,7 @@ Everything here blocks; call it in a thread.
 
 import os
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final, Literal, TypeAlias, final
 
 import msgspec
@@ -51,21 +51,30 @@ class Life(Struct, frozen=True, kw_only=True):
     changed_at: float = 0.0
     changed_by: str = ""
     """Who enabled or disabled it; a life is lived on behalf of that person."""
+    since: str = ""
+    """When he was registered (`behalf`)."""
 
 
 def lives(store: Store) -> dict[str, Life]:
     """Everything there is, by the name of the skill. A row that is damaged is one that does not live, and says so."""
     with store.reading() as connection:
         rows = connection.execute(
-            "SELECT skill, enabled, status, error, digest, changed_at, changed_by FROM skill_life"
+            "SELECT skill, enabled, status, error, digest, changed_at, changed_by, since FROM skill_life"
         ).fetchall()
     return {row[0]: _life(*row) for row in rows}
 
 
 def _life(
-    skill: str, enabled: int, status: str, error: str, digest: str, changed_at: float, changed_by: str
+    skill: str,
+    enabled: int,
+    status: str,
+    error: str,
+    digest: str,
+    changed_at: float,
+    changed_by: str,
+    since: str,
 ) -> Life:
-    if is_broken(skill, status, digest, changed_by):  # nobody can tell on whose behalf it would live
+    if is_broken(skill, status, digest, changed_by, since):  # nobody can tell on whose behalf it would live
         return Life(skill=skill, enabled=False, status="error", error=_DAMAGED, changed_at=changed_at)
     return Life(
         skill=skill,
@@ -75,16 +84,17 @@ def _life(
         digest=digest,
         changed_at=changed_at,
         changed_by=changed_by,
+        since=since,
     )
 
 
-def wish(store: Store, skill: str, *, enabled: bool | None, by: str) -> None:
-    """Keep that a person wants the skill to live, or not to; None: that nobody said anything."""
+def wish(store: Store, skill: str, *, enabled: bool | None, by: str, since: str = "") -> None:
+    """Keep that a person wants the skill to live, or not to; None: that nobody said anything. `since` is when he was registered."""
     with store.writing() as connection:
         connection.execute(
-            "INSERT INTO skill_life VALUES (?, ?, 'disabled', '', '', ?, ?) ON CONFLICT (skill) DO UPDATE SET"
-            " enabled = excluded.enabled, changed_at = excluded.changed_at, changed_by = excluded.changed_by",
-            (skill, _NOBODY_SAID if enabled is None else int(enabled), time.time(), by),
+            "INSERT INTO skill_life VALUES (?, ?, 'disabled', '', '', ?, ?, ?) ON CONFLICT (skill) DO UPDATE SET enabled ="
+            " excluded.enabled, changed_at = excluded.changed_at, changed_by = excluded.changed_by, since = excluded.since",
+            (skill, _NOBODY_SAID if enabled is None else int(enabled), time.time(), by, since),
         )
 
 
@@ -92,7 +102,7 @@ def fares(store: Store, skill: str, status: Status, error: str = "", *, digest: 
     """Keep how it fares. `digest` is of the bytes that live, where any do."""
     with store.writing() as connection:
         connection.execute(
-            "INSERT INTO skill_life VALUES (?, ?, ?, ?, ?, ?, '') ON CONFLICT (skill) DO UPDATE SET"
+            "INSERT INTO skill_life VALUES (?, ?, ?, ?, ?, ?, '', '') ON CONFLICT (skill) DO UPDATE SET"
             " status = excluded.status, error = excluded.error, digest = excluded.digest",
             (skill, _NOBODY_SAID, status, one_line(error, _LONGEST_ERROR), digest, time.time()),
         )
@@ -104,7 +114,7 @@ def all_start(store: Store, skills: Collection[str]) -> None:
         connection.execute("UPDATE skill_life SET status = 'disabled', error = '', digest = ''")
         connection.execute("DELETE FROM module")
         connection.executemany(
-            "INSERT INTO skill_life VALUES (?, ?, 'disabled', ?, '', ?, '') ON CONFLICT (skill) DO UPDATE SET error = excluded.error",
+            "INSERT INTO skill_life VALUES (?, ?, 'disabled', ?, '', ?, '', '') ON CONFLICT (skill) DO UPDATE SET error = excluded.error",
             [(skill, _NOBODY_SAID, STARTING, time.time()) for skill in skills],
         )
 
@@ -125,11 +135,30 @@ def forget_modules(store: Store, skill: str) -> None:
         connection.execute("DELETE FROM module WHERE skill = ?", (skill,))
 
 
-def keep_module(store: Store, skill: str, name: str, operations: tuple[str, ...]) -> None:
-    """Let other processes know what is registered here."""
+def keep_module(
+    store: Store, skill: str, name: str, operations: tuple[str, ...], kept: Collection[str]
+) -> None:
+    """Let other processes know what is registered here. `kept` are all names that are the skill's from now on, alive or not."""
     with store.writing() as connection:
         written = msgspec.json.encode(operations).decode()
         connection.execute("INSERT OR REPLACE INTO module VALUES (?, ?, ?)", (name, skill, written))
+        connection.execute("DELETE FROM module_kept WHERE skill = ?", (skill,))
+        connection.executemany(
+            "INSERT OR REPLACE INTO module_kept VALUES (?, ?)", [(each, skill) for each in kept]
+        )
+
+
+def kept_names(store: Store) -> dict[str, str]:
+    """The names of modules that are kept for a skill, whether it lives or not, and for which."""
+    with store.reading() as connection:
+        rows = connection.execute("SELECT name, skill FROM module_kept ORDER BY rowid").fetchall()
+    return {name: skill for name, skill in rows if not is_broken(name, skill)}
+
+
+def let_go(store: Store, skills: Collection[str]) -> None:
+    """Nothing is kept for these any more."""
+    with store.writing() as connection:
+        connection.executemany("DELETE FROM module_kept WHERE skill = ?", [(each,) for each in skills])
 
 
 def registered(store: Store) -> dict[str, tuple[str, tuple[str, ...]]]:
@@ -153,8 +182,6 @@ def counted(settings: Settings) -> Settings:
     Raises:
         StateError: when that cannot be read.
     """
-    wanted = settings.xbot
-    allowed = (wanted.allow or frozenset()) | SHIPPED
     if not os.path.exists(os.path.join(settings.home, FILE)):
         return settings
     store = Store(settings.home)
@@ -162,13 +189,20 @@ def counted(settings: Settings) -> Settings:
         kept = lives(store)
     finally:
         store.close()
-    enabled = wanted.enabled or frozenset()
-    more = {
-        each for each in allowed if (life := kept.get(plain_name(each))) is not None and life.enabled is True
-    }
-    if more <= enabled:
+    more = enabled_since(settings, kept)
+    if not more:
         return settings
-    return replace(settings, xbot=replace(wanted, enabled=enabled | more))
+    wanted = settings.xbot
+    return replace(settings, xbot=replace(wanted, enabled=(wanted.enabled or frozenset()) | more))
+
+
+def enabled_since(settings: Settings, kept: Mapping[str, Life]) -> frozenset[str]:
+    """The packages that people enabled and the settings do not name."""
+    allowed = (settings.xbot.allow or frozenset()) | SHIPPED
+    said = {name for name, life in kept.items() if life.enabled is True}
+    return frozenset(each for each in allowed if plain_name(each) in said) - (
+        settings.xbot.enabled or frozenset()
+    )
 
 
 def enabled_by(store: Store, skill: str, owner: str) -> str:

@@ -195,7 +195,7 @@ class Skills:
             params,
             parent=asked.call_id,
             surroundings=asked.surroundings,
-            unattended=False,
+            unattended=asked.unattended,
         )
         match outcome:
             case Completed(value=value):

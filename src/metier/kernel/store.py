@@ -1,7 +1,7 @@
 """What modules keep: settings, states of skills, channels, conversations, triggers and schedules, in one file beside the record.
 
 It is not the record: it may be changed, and erased from. Every function that reads or writes blocks; call it in a thread. One
-writer at a time, over all processes; a reader never waits for a writer.
+writer at a time, over all processes; a reader never waits for a writer, also not for one of its own process that waits for another's.
 """
 
 import os
@@ -83,19 +83,65 @@ _TABLES: Final = (
     ALTER TABLE telegram_button ADD COLUMN offered TEXT NOT NULL DEFAULT '';
     ALTER TABLE telegram_button ADD COLUMN yes_by TEXT NOT NULL DEFAULT '';
     """,
+    """
+    CREATE TABLE module_kept (name TEXT PRIMARY KEY, skill TEXT NOT NULL) STRICT;
+    ALTER TABLE skill_life ADD COLUMN since TEXT NOT NULL DEFAULT '';
+    ALTER TABLE trigger ADD COLUMN since TEXT NOT NULL DEFAULT '';
+    ALTER TABLE schedule ADD COLUMN since TEXT NOT NULL DEFAULT '';
+    """,
+    """
+    CREATE TABLE fired_lately (
+      firing INTEGER PRIMARY KEY, trigger TEXT NOT NULL, source TEXT NOT NULL, at REAL NOT NULL, before REAL NOT NULL
+    ) STRICT;
+    CREATE INDEX fired_lately_at ON fired_lately (at, trigger, source);
+    """,
+    """
+    ALTER TABLE schedule ADD COLUMN accounted REAL NOT NULL DEFAULT 0;
+    UPDATE schedule SET accounted = max(created_at, coalesce(last_due, 0));
+    CREATE TABLE schedule_missed (
+      id INTEGER PRIMARY KEY AUTOINCREMENT, schedule TEXT NOT NULL, first REAL NOT NULL, last REAL NOT NULL, count INTEGER NOT NULL,
+      said_at REAL NOT NULL, why TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX schedule_missed_of ON schedule_missed (schedule, said_at);
+    INSERT INTO schedule_missed (schedule, first, last, count, said_at, why)
+      SELECT what, due, due, 1, began_at, 'nobody looked' FROM firing WHERE kind = 'schedule' AND attempt = 0 ORDER BY id;
+    DELETE FROM firing WHERE kind = 'schedule' AND attempt = 0;
+    """,
 )
 """One text for each version there has been. A change is a further text, never another one."""
 _NEWER: Final = "kernel.db was written by a newer Metier"
 
 
 @final
+class _Line:
+    """One connection, and whose turn it is."""
+
+    def __init__(self, path: str) -> None:
+        self.turn = threading.Lock()
+        self.connection = sqlite3.connect(
+            path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
+        )
+        self.connection.text_factory = text_of
+        self.connection.execute("PRAGMA synchronous = FULL")
+        self.connection.execute("PRAGMA foreign_keys = ON")
+        self.connection.execute("PRAGMA secure_delete = ON")
+
+
+@final
 class Store:
-    """The file, opened. Safe to be used by several threads."""
+    """The file, opened. Safe to be used by several threads.
+
+    Readers and writers have a connection each: who writes may wait long for another process, and holds his own meanwhile.
+    """
 
     def __init__(self, home: str) -> None:
         """Raises StateError when it cannot be opened, is not this user's alone, or is of a newer version."""
         self.path = os.path.join(absolute(home), FILE)
-        self._turn = threading.Lock()
+        self._opening = threading.Lock()
+        self._writer: _Line | None = None
+        """Opened once it is needed: most who look only read."""
+        self._changes = 0
+        self._closed = False
         make_private_folder(os.path.dirname(self.path))
         try:
             # One that is there is not opened here: to close it would let go of every lock that this process has on it, and
@@ -104,33 +150,26 @@ class Store:
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
             require_private(self.path, folder=False)
             require_one_name(self.path)
-            self._connection = sqlite3.connect(
-                self.path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
-            )
-            self._connection.text_factory = text_of
+            self._reader = _Line(self.path)
             self._prepare()
         except (sqlite3.Error, OSError) as error:
             raise unusable(error, self.path) from error
 
     def _prepare(self) -> None:
-        connection = self._connection
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA secure_delete = ON")
-        if self._version() == len(_TABLES):
-            return  # nothing is to be written, so nobody who writes is waited for
-        with self.writing():
-            version = self._version()
-            if version > len(_TABLES):
-                raise StateError(_NEWER, remedy="Use the version that wrote it, or a newer one")
-            for text in _TABLES[version:]:
-                for statement in filter(str.strip, text.split(";")):
-                    connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {len(_TABLES)}")
-
-    def _version(self) -> int:
-        return int(self._connection.execute("PRAGMA user_version").fetchone()[0])
+        reader = self._reader.connection
+        reader.execute("PRAGMA journal_mode = WAL")
+        if _version(reader) != len(
+            _TABLES
+        ):  # else nothing is to be written, so nobody who writes is waited for
+            with self.writing() as connection:
+                version = _version(connection)
+                if version > len(_TABLES):
+                    raise StateError(_NEWER, remedy="Use the version that wrote it, or a newer one")
+                for text in _TABLES[version:]:
+                    for statement in filter(str.strip, text.split(";")):
+                        connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {len(_TABLES)}")
+        reader.execute("PRAGMA query_only = ON")
 
     @contextmanager
     def reading(self) -> Generator[sqlite3.Connection]:
@@ -139,7 +178,7 @@ class Store:
         Raises:
             StateError: when it cannot be read.
         """
-        with self._transaction("BEGIN") as connection:
+        with self._transaction(self._reader, "BEGIN") as connection:
             yield connection
 
     @contextmanager
@@ -149,33 +188,56 @@ class Store:
         Raises:
             StateError: when it cannot be written.
         """
-        with self._transaction("BEGIN IMMEDIATE") as connection:
+        with self._transaction(self._writing(), "BEGIN IMMEDIATE") as connection:
             yield connection
 
     @contextmanager
-    def _transaction(self, begin: str) -> Generator[sqlite3.Connection]:
-        with self._turn:
+    def _transaction(self, line: _Line, begin: str) -> Generator[sqlite3.Connection]:
+        connection = line.connection
+        with line.turn:
             try:
-                self._connection.execute(begin)
-                yield self._connection
-                self._connection.execute("COMMIT")
+                connection.execute(begin)
+                yield connection
+                connection.execute("COMMIT")
             except sqlite3.Error as error:
                 raise unusable(error, self.path) from error
             finally:
-                if self._connection.in_transaction:
-                    with suppress(sqlite3.Error):
-                        self._connection.execute("ROLLBACK")
+                with suppress(sqlite3.Error):
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
 
-    def changes(self) -> int:
-        """A number that is another once somebody else wrote."""
-        with self._turn:
+    def _writing(self) -> _Line:
+        with self._opening:
             try:
-                (number,) = self._connection.execute("PRAGMA data_version").fetchone()
+                if self._closed:
+                    raise sqlite3.ProgrammingError("closed")
+                self._writer = self._writer or _Line(self.path)
             except sqlite3.Error as error:
                 raise unusable(error, self.path) from error
-            return int(number)
+            return self._writer
+
+    def changes(self) -> int:
+        """A number that is another once somebody else wrote. While something is being written here it is the last one that was told:
+        who asks does so again and again, and waits for nobody."""
+        line = self._writing()  # to the connection of those who read, what is written here would be news
+        if line.turn.acquire(blocking=False):
+            try:
+                (number,) = line.connection.execute("PRAGMA data_version").fetchone()
+                self._changes = int(number)
+            except sqlite3.Error as error:
+                raise unusable(error, self.path) from error
+            finally:
+                line.turn.release()
+        return self._changes
 
     def close(self) -> None:
         """Let go of the file."""
-        with self._turn:
-            self._connection.close()
+        with self._opening:
+            self._closed = True
+            for line in filter(None, (self._reader, self._writer)):
+                with line.turn:
+                    line.connection.close()
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])

@@ -1,6 +1,6 @@
 """Buttons under requests for somebody's word: each set belongs to one request, one exact act, one bot, one person and one span of time.
 What a button carries is a number nobody can guess; what it means, and which answers it offers, is kept here. The desk decides, and it
-decides once; here is kept besides who was about to say yes, so that a yes which was cut off is taken up.
+decides once; here is kept besides who was about to say yes, so that a yes which was cut off is taken up, and he is told how it ended.
 
 Everything blocks; call it in a thread."""
 
@@ -33,7 +33,7 @@ class Button(Struct, frozen=True, kw_only=True):
 
 @final
 class Yes(Struct, frozen=True, kw_only=True):
-    """Somebody pressed yes, and nobody knows whether what he said it to has run."""
+    """Somebody pressed yes, and was not told how it ended."""
 
     approval: str
     recipient: int
@@ -114,7 +114,7 @@ class Buttons:
             connection.execute("UPDATE telegram_button SET yes_by = ? WHERE digest = ?", (by, button.digest))
 
     def unfinished(self) -> list[Yes]:
-        """Every yes of which nobody knows whether what it was said to has run."""
+        """Every yes of which who said it was not told how it ended."""
         with self._store.reading() as connection:
             rows = connection.execute(
                 "SELECT approval, recipient, title, yes_by FROM telegram_button WHERE yes_by != '' ORDER BY expires_at"
@@ -122,7 +122,7 @@ class Buttons:
         return [Yes(approval=a, recipient=int(r), title=t, by=b) for a, r, t, b in rows]
 
     def finished(self, approval: str) -> None:
-        """It has run, or it is known why not."""
+        """Who said yes was told how it ended, or cannot be."""
         with self._store.writing() as connection:
             connection.execute("UPDATE telegram_button SET yes_by = '' WHERE approval = ?", (approval,))
 

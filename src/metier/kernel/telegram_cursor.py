@@ -13,11 +13,12 @@ on has it thrown away. So an older number says nothing."""
 
 @final
 class Cursor:
-    """The number of the next update that was not taken in, for one bot."""
+    """The number of the next update that was not taken in, for one bot at one Bot API server: each server counts for itself."""
 
-    def __init__(self, store: Store, bot: int) -> None:
+    def __init__(self, store: Store, bot: int, place: str) -> None:
+        """`place` is the server's address."""
         self._store = store
-        self._name = f"telegram.offset.{bot}"
+        self._name = f"telegram.offset.{bot}@{place.rstrip('/').lower()}"
 
     def read(self) -> tuple[int, float]:
         """The number, and when the last one before it came; zeros where nothing is known."""

@@ -192,7 +192,7 @@ def _problem(found: AnyTrigger) -> str:
     match found:
         case MessageTrigger():
             for pattern in found.patterns if found.match_mode == "regex" else ():
-                if problem := pattern_problem(pattern):
+                if problem := pattern_problem(pattern, case_sensitive=found.case_sensitive):
                     return problem
             blank = any(not pattern.strip() for pattern in found.patterns)
             return "a pattern of blanks would fit nearly every message" if blank else ""

@@ -21,7 +21,7 @@ from metier.kernel.trigger import (
     ToolTrigger,
     read,
 )
-from metier.kernel.trigger_pattern import fits
+from metier.kernel.trigger_narrow import LEAST, is_about_something
 from metier.model.digest import Json
 from metier.model.skill import Skill
 from metier.model.text import one_line
@@ -30,18 +30,6 @@ _UNUSABLE: Final = "E_SKILLS_UNAVAILABLE"
 _NOTHING: Final = "E_SKILLS_NOTHING_DECLARED"
 MOST_OFTEN: Final = 60
 """Firings a minute of one that a skill declares."""
-_LEAST: Final = {"contains": 3, "startsWith": 2, "exact": 1}
-"""Bytes that a pattern must have besides blanks. Fewer stand in nearly every message."""
-_NOBODY_SAYS: Final = (
-    "",
-    "qvxkzjwfbpyghmucldrsntioae",
-    "q v x k z j w f b p y g h m u c l d r s n t i o a e",
-    "8305271946",
-    "8 3 0 5 2 7 1 9 4 6",
-    "?!",
-    "Ж天ا",
-)
-"""Messages about nothing. A regular expression that fits one of them is about nothing either."""
 
 
 @final
@@ -161,15 +149,11 @@ def _all_messages(trigger: MessageTrigger) -> str:
     if wide := next((each for each in trigger.channels or () if each.endswith("*")), ""):
         return f"it would hear channels that it does not name ({one_line(wide, 60)!r})"
     for each in trigger.patterns:
-        if trigger.match_mode == "regex":
-            wide_one = any(fits(each, text, "regex", case_sensitive=False) for text in _NOBODY_SAYS)
-        else:
-            letters = "".join(each.split())
-            wide_one = len(letters.encode("utf-8", "replace")) < _LEAST[trigger.match_mode] or not any(
-                map(str.isalnum, letters)
+        if not is_about_something(each, trigger.match_mode):
+            return (
+                f"the pattern {one_line(each, 60)!r} fits messages that are not meant for it, or that cannot be told (it needs "
+                f"{LEAST} plain letters side by side that every message has)"
             )
-        if wide_one:
-            return f"the pattern {one_line(each, 60)!r} fits messages that are not meant for it"
     return ""
 
 

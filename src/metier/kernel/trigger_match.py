@@ -17,7 +17,7 @@ from metier.kernel.trigger import (
 from metier.kernel.trigger_pattern import fits
 from metier.kernel.trigger_store import KeptTrigger
 from metier.kernel.trigger_template import found
-from metier.model.call import Cause
+from metier.model.call import Cause, Principal
 from metier.model.digest import Json
 
 Phase: TypeAlias = Literal["before", "after", "instead"]
@@ -32,6 +32,8 @@ class Occasion(Struct, frozen=True, kw_only=True):
     """A message is the event that one came in, and more."""
     name: str
     """Of the event or the tool."""
+    names: tuple[str, ...] = ()
+    """Every name of the tool."""
     source: str
     """Whose it is: `metier`, or the skill that emitted an event."""
     counted: str
@@ -48,6 +50,8 @@ class Occasion(Struct, frozen=True, kw_only=True):
     by_skill: str = ""
     """The skill that tells of a message, so that text and author are its words; empty for a door of ours."""
     message: int = 0
+    at: float = 0.0
+    """When a message was taken in, or when an event was told."""
     call: str = ""
     """The call by which it came about, where Metier says so: who erases that erases what triggers made of it."""
     phase: Phase = "after"
@@ -78,6 +82,8 @@ class Due(Struct, frozen=True):
     """Those that it may set off, as far as can be told without matching anything."""
     parent: str | None = None
     """The call that what it sets off is part of."""
+    by: Principal | None = None
+    """Who made that, where not everybody may know of it."""
     tries: int = 0
     """How often it was taken up in vain."""
 
@@ -142,7 +148,7 @@ def _fits(each: KeptTrigger, occasion: Occasion) -> bool:
             return (
                 occasion.kind == "tool"
                 and occasion.phase in trigger.phases
-                and wanted(occasion.name, trigger.tool_names)
+                and any(wanted(name, trigger.tool_names) for name in occasion.names)
             )
         case EventTrigger() as trigger:
             return (

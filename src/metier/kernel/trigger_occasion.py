@@ -2,25 +2,28 @@
 
 from typing import Final
 
+from metier.catalog.function_names import outward_of
 from metier.kernel.events import NO_CAUSE, OURS, Happened
 from metier.kernel.trigger_match import Occasion, Phase
 from metier.model.call import Cause, ValidCall
 from metier.model.digest import Json
 from metier.model.entry import Operation
 from metier.model.outcome import Completed, Failed
+from metier.model.skill import Tool
 from metier.record.secret_arguments import kept_arguments
 
 RECEIVED: Final = "channels.message.received"
+SENT: Final = "channels.message.sent"
 
 
-def of_event(happened: Happened, cause: Cause = NO_CAUSE, rounds: int = 0) -> Occasion:
+def of_event(happened: Happened, cause: Cause = NO_CAUSE) -> Occasion:
     """An event, or a message where Metier itself says that one came in: what a skill emits under that name is an event of its own."""
     payload = happened.payload
     call = call_in(happened)
     about: dict[str, Json] = {"name": happened.name, "source": happened.source, "payload": payload}
     if happened.source == OURS and happened.name == RECEIVED and isinstance(payload, dict):
-        number = payload.get("message")
-        channel, chat = _text(payload.get("channel")), _text(payload.get("chat"))
+        number, at = payload.get("message"), payload.get("at")
+        channel, chat = chat_in(happened)
         return Occasion(
             kind="message",
             name=happened.name,
@@ -33,6 +36,7 @@ def of_event(happened: Happened, cause: Cause = NO_CAUSE, rounds: int = 0) -> Oc
             chat=chat,
             by_skill=_text(payload.get("skill")),
             message=number if isinstance(number, int) and not isinstance(number, bool) else 0,
+            at=at if isinstance(at, float) else happened.at,
             call=call,
         )
     return Occasion(
@@ -41,8 +45,8 @@ def of_event(happened: Happened, cause: Cause = NO_CAUSE, rounds: int = 0) -> Oc
         source=happened.source,
         counted=cause.root or _behind(happened),
         cause=cause,
-        rounds=rounds,
         around={"event": about},
+        at=happened.at,
         call=call,
     )
 
@@ -51,6 +55,19 @@ def call_in(happened: Happened) -> str:
     """The call that an event is about, where Metier says so; empty where it is about none."""
     payload = happened.payload
     return _text(payload.get("call_id")) if happened.source == OURS and isinstance(payload, dict) else ""
+
+
+def chat_in(happened: Happened) -> tuple[str, str]:
+    """Channel and chat that an event of Metier's is about; empty where it is about none."""
+    about = happened.payload if happened.source == OURS and isinstance(happened.payload, dict) else {}
+    return _text(about.get("channel")), _text(about.get("chat"))
+
+
+def owner_in(occasion: Occasion) -> str:
+    """Who set up what an event of Metier's is about; empty where that is not said."""
+    about = occasion.around.get("event")
+    payload = about.get("payload") if isinstance(about, dict) else None
+    return _text(payload.get("owner")) if isinstance(payload, dict) else ""
 
 
 def _behind(happened: Happened) -> str:
@@ -86,6 +103,7 @@ def of_tool(
     return Occasion(
         kind="tool",
         name=valid.tool.name,
+        names=names_of(valid.tool),
         source=OURS,
         counted=cause.root or valid.call.principal.id,
         cause=cause,
@@ -95,10 +113,19 @@ def of_tool(
     )
 
 
+def names_of(tool: Tool) -> tuple[str, ...]:
+    """What a tool is called here, and what models and people call it."""
+    return tool.name, outward_of(tool)
+
+
 def concerns(valid: ValidCall) -> bool:
     """Whether triggers may have to do with such a call: those of tools that skills bring. What people steer by (stop, disable,
     settings, secrets) nothing stands before, after or in place of."""
-    tool = valid.tool
+    return may_concern(valid.tool)
+
+
+def may_concern(tool: Tool) -> bool:
+    """Whether calls of it set off triggers at all."""
     if tool.audience != "model" or tool.privileged:
         return False
     return not isinstance(tool.entry, Operation) or bool(tool.skill)

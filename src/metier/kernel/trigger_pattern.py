@@ -20,9 +20,9 @@ class _Compiled(Protocol):
     def search(self, text: str) -> object | None: ...
 
 
-def pattern_problem(pattern: str) -> str:
-    """Why it cannot be used as a regular expression; empty when it can."""
-    found = _compiled(pattern, case_sensitive=True)
+def pattern_problem(pattern: str, *, case_sensitive: bool) -> str:
+    """Why it cannot be used as a regular expression; empty when it can. Where case does not count a pattern is larger."""
+    found = _compiled(pattern, case_sensitive=case_sensitive)
     return found if isinstance(found, str) else ""
 
 

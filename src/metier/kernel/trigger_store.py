@@ -8,7 +8,8 @@ from typing import Final, TypeAlias, final
 
 from msgspec import Struct
 
-from metier.kernel.definition_kept import remove, understood
+from metier.kernel.behalf import Behalf
+from metier.kernel.definition_kept import readable, remove, understood
 from metier.kernel.operation import OperationError
 from metier.kernel.store import Store
 from metier.kernel.trigger import AnyTrigger, read, written
@@ -18,8 +19,8 @@ FULL: Final = "E_TRIGGERS_FULL"
 UNKNOWN: Final = "E_TRIGGERS_UNKNOWN"
 MOST_TRIGGERS: Final = 200
 LONGEST_SAID: Final = 300
-_COLUMNS: Final = "id, owner, skill, enabled, definition, created_at, last_fired, fired, last_outcome"
-_Row: TypeAlias = tuple[str, str, str, int, str, float, float, int, str]
+_COLUMNS: Final = "id, owner, skill, enabled, definition, created_at, last_fired, fired, last_outcome, since"
+_Row: TypeAlias = tuple[str, str, str, int, str, float, float, int, str, str]
 
 
 @final
@@ -29,23 +30,31 @@ class KeptTrigger(Struct, frozen=True, kw_only=True):
     id: str
     owner: str
     """Who set it up, and on whose behalf it acts."""
+    since: str = ""
+    """When he was registered (`behalf`)."""
     skill: str
     """Whose file it was taken from; empty where a person wrote it."""
     enabled: bool
     trigger: AnyTrigger | None
     """None where it is broken."""
     problem: str = ""
+    may_replace: tuple[str, ...] = ()
+    """Of one that is broken: the tools in place of whose calls it may have stood, as far as can be read."""
     created_at: float
     last_fired: float
     fired: int
     last_outcome: str
 
     @property
+    def behalf(self) -> Behalf:
+        return Behalf(self.owner, self.since)
+
+    @property
     def name(self) -> str:
         return self.trigger.name if self.trigger is not None else ""
 
 
-def stored(store: Store, new: dict[str, AnyTrigger], *, owner: str, skill: str) -> None:
+def stored(store: Store, new: dict[str, AnyTrigger], *, owner: str, skill: str, since: str = "") -> None:
     """Put them there by their ids, all or none.
 
     Raises:
@@ -67,8 +76,8 @@ def stored(store: Store, new: dict[str, AnyTrigger], *, owner: str, skill: str) 
                 )
             taken.add(trigger.name)
             connection.execute(
-                "INSERT INTO trigger VALUES (?, ?, ?, ?, ?, ?, 0, 0, '')",
-                (id, owner, skill, int(trigger.enabled), written(trigger), time.time()),
+                "INSERT INTO trigger VALUES (?, ?, ?, ?, ?, ?, 0, 0, '', ?)",
+                (id, owner, skill, int(trigger.enabled), written(trigger), time.time(), since),
             )
 
 
@@ -95,10 +104,13 @@ def one_trigger(store: Store, id: str) -> KeptTrigger:
     )
 
 
-def switched(store: Store, id: str, *, enabled: bool) -> None:
-    """Let it fire, or not."""
+def switched(store: Store, id: str, *, enabled: bool, since: str | None = None) -> None:
+    """Let it fire, or not. Where it is its owner who lets it, `since` is when he was registered."""
     with store.writing() as connection:
-        connection.execute("UPDATE trigger SET enabled = ? WHERE id = ?", (int(enabled), id))
+        connection.execute(
+            "UPDATE trigger SET enabled = ?, since = coalesce(?, since) WHERE id = ?",
+            (int(enabled), since, id),
+        )
 
 
 def removed(store: Store, id: str) -> None:
@@ -115,16 +127,29 @@ def said(store: Store, id: str, outcome: str) -> None:
         )
 
 
+def _may_replace(definition: str) -> tuple[str, ...]:
+    """Whatever cannot be read of it may have said that it stands in place of calls."""
+    found = readable(definition)
+    timing, names = found.get("timing"), found.get("toolNames")
+    if found.get("type") in ("message", "event", "condition") or timing in ("before", "after"):
+        return ()
+    if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
+        return ("*",)
+    return tuple(map(str, names))
+
+
 def _kept(row: _Row) -> KeptTrigger:
-    id, owner, skill, enabled, definition, created_at, last_fired, fired, last_outcome = row
+    id, owner, skill, enabled, definition, created_at, last_fired, fired, last_outcome, since = row
     trigger, problem = understood(read, definition, id, owner, skill)
     return KeptTrigger(
         id=id,
         owner=owner,
+        since=since,
         skill=skill,
         enabled=bool(enabled),
         trigger=trigger,
         problem=problem,
+        may_replace=_may_replace(definition) if trigger is None else (),
         created_at=created_at,
         last_fired=last_fired,
         fired=fired,

@@ -40,6 +40,11 @@ def places_problem(value: Json) -> str:
     return ""
 
 
+def speaks_of(text: str, *roots: str) -> bool:
+    """Whether a place in it begins with one of these."""
+    return any(place[1].partition(".")[0] in roots for place in _PLACE.finditer(text))
+
+
 def filled(value: Json, around: dict[str, Json], missing: set[str]) -> Json:
     """`value` with every place in its texts filled. The names of places for which there was nothing go into `missing`.
 

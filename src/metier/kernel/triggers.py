@@ -4,7 +4,6 @@ Nobody but he, or the owner of this machine, may let one fire (again): else some
 """
 
 import secrets
-import time
 from collections.abc import Callable
 from typing import Final, final
 
@@ -12,15 +11,16 @@ from anyio import to_thread
 
 from metier.catalog.catalog import Catalog
 from metier.kernel import trigger_store
+from metier.kernel.behalf import Behind, Since, by_itself, never
 from metier.kernel.calling import Calls
-from metier.kernel.events import NO_CAUSE, OURS, Events, Happened
+from metier.kernel.events import NO_CAUSE, Events
 from metier.kernel.firing_store import firings
 from metier.kernel.operation import NOTHING, Asked, Module, OperationError, module, offered
 from metier.kernel.store import Store
 from metier.kernel.trigger import BAD, AnyTrigger, read, written
 from metier.kernel.trigger_declared import Declared, declared_triggers
-from metier.kernel.trigger_match import Occasion
-from metier.kernel.trigger_occasion import RECEIVED, of_event
+from metier.kernel.trigger_imagined import imagined
+from metier.kernel.trigger_names import unlikely
 from metier.kernel.trigger_rounds import Inbox, Rounds
 from metier.kernel.trigger_store import KeptTrigger
 from metier.kernel.trigger_template import TooMuch, filled
@@ -99,16 +99,22 @@ class Triggers:
         inbox: Inbox | None = None,
         skill_of: Callable[[str], str] = _no_skill,
         cause_of: Callable[[str], Cause] = no_cause,
+        since: Since = never,
+        behind: Behind = by_itself,
     ) -> None:
         """
         Args:
             inbox: who keeps messages until they are handled; None where there are no channels.
             skill_of: the skill that registered a module; empty for ours.
             cause_of: what set off a call, by its id.
+            since: when somebody was registered.
+            behind: for whom somebody acts.
         """
         self._store = store
         self._catalog = catalog
         self._owner = owner
+        self._skill_of = skill_of
+        self._since = since
         self._rounds = Rounds(
             store=store,
             events=events,
@@ -118,6 +124,8 @@ class Triggers:
             inbox=inbox,
             skill_of=skill_of,
             cause_of=cause_of,
+            since=since,
+            behind=behind,
         )
 
     async def load(self) -> None:
@@ -135,6 +143,10 @@ class Triggers:
     async def drain(self, seconds: float) -> None:
         """Before a process ends: wait for what its calls set off."""
         await self._rounds.drain(seconds)
+
+    async def finish(self) -> None:
+        """Before another process may become the host, once nobody tells of messages any more."""
+        await self._rounds.finish()
 
     async def before(self, valid: ValidCall) -> Refused | None:
         """For the port `Around`."""
@@ -179,19 +191,23 @@ class Triggers:
         )  # fmt: skip
 
     async def _create(self, asked: Asked) -> Json:
+        catalog = self._catalog()
+
         def put() -> Json:
-            (made,) = self._put(asked, [_read(asked.arguments["trigger"])], "")
-            return made
+            trigger = _read(asked.arguments["trigger"])
+            (made,) = self._put(asked, [trigger], "")
+            return {**made, "note": unlikely(catalog, trigger, self._skill_of)}
 
         made = await to_thread.run_sync(put)
         await self._rounds.load()
         return made
 
-    def _put(self, asked: Asked, triggers: list[AnyTrigger], skill: str) -> list[Json]:
+    def _put(self, asked: Asked, triggers: list[AnyTrigger], skill: str) -> list[dict[str, Json]]:
         """All of them, or none."""
         # Never an id that was used before: grants are given to ids.
         new = {f"trg_{secrets.token_hex(8)}": each for each in triggers}
-        trigger_store.stored(self._store, new, owner=asked.principal.id, skill=skill)
+        by = asked.principal.id
+        trigger_store.stored(self._store, new, owner=by, skill=skill, since=self._since(by))
         return [{"id": id, "name": each.name, "enabled": each.enabled} for id, each in new.items()]
 
     async def _list(self, asked: Asked) -> Json:
@@ -212,7 +228,7 @@ class Triggers:
         kept = await self._his(asked, "enable")
         if kept.trigger is None:
             raise OperationError(BAD, kept.problem)
-        return await self._switch(kept, enabled=True)
+        return await self._switch(kept, enabled=True, his=asked.principal.id == kept.owner)
 
     async def _disable(self, asked: Asked) -> Json:
         return await self._switch(await self._one(asked), enabled=False)
@@ -248,7 +264,7 @@ class Triggers:
                     "want of it with `metier triggers add`",
                 )
             strict = [each.trigger for each in found if not each.wider]
-            return self._put(asked, strict, skill), left
+            return [*self._put(asked, strict, skill)], left
 
         made, left = await to_thread.run_sync(put)
         await self._rounds.load()
@@ -259,7 +275,9 @@ class Triggers:
         given = asked.arguments
         if sum(key in given for key in ("text", "event", "tool")) != 1:
             raise OperationError(BAD, "say one of `text` (a message), `event` or `tool`")
-        occasion = _imagined(given)
+        occasion, note = await to_thread.run_sync(
+            imagined, given, self._catalog(), self._store, self._skill_of
+        )
         hit = await to_thread.run_sync(self._rounds.would, occasion)
         rows: list[Json] = []
         for each in hit:
@@ -275,11 +293,12 @@ class Triggers:
                 rows.append(row)
                 if trigger.timing == "instead":
                     break
-        return {"would_fire": rows}
+        return {"would_fire": rows, "note": note}
 
-    async def _switch(self, kept: KeptTrigger, *, enabled: bool) -> Json:
+    async def _switch(self, kept: KeptTrigger, *, enabled: bool, his: bool = False) -> Json:
         def switch() -> None:
-            trigger_store.switched(self._store, kept.id, enabled=enabled)
+            since = self._since(kept.owner) if his else None  # only he himself can say that it acts for him
+            trigger_store.switched(self._store, kept.id, enabled=enabled, since=since)
 
         await to_thread.run_sync(switch)
         await self._rounds.load()
@@ -330,28 +349,3 @@ def _view(kept: KeptTrigger) -> dict[str, Json]:
 
 def _plain(trigger: AnyTrigger | None) -> Json:
     return None if trigger is None else strictjson.loads(written(trigger))
-
-
-def _imagined(given: dict[str, Json]) -> Occasion:
-    """What is only supposed to have happened."""
-    if "tool" in given:
-        name = str(given["tool"])
-        phase = given.get("phase", "after")
-        return Occasion(
-            kind="tool",
-            name=name,
-            source=OURS,
-            counted="",
-            around={"tool": {"name": name}},
-            phase="before" if phase == "before" else "instead" if phase == "instead" else "after",
-        )
-    name, source, payload = (
-        str(given.get("event", RECEIVED)),
-        str(given.get("source", OURS)),
-        given.get("payload"),
-    )
-    if "text" in given:
-        source = OURS
-        channel = str(given.get("channel", "test"))
-        payload = {"channel": channel, "chat": "test", "message": 0, "author": "", "text": given["text"]}
-    return of_event(Happened(name=name, source=source, payload=payload, at=time.time()))

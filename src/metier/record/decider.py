@@ -123,6 +123,6 @@ _STATES: Final = {
     "pending": "nobody has decided yet",
     "approved": "it was approved already",
     "denied": "it was denied already",
-    "spent": "it was approved and has run already",
+    "spent": "it was approved and begun already",
     "void": "it was taken back",
 }

@@ -15,7 +15,12 @@ LONGEST: Final = 4096
 LONGEST_DATA: Final = 64
 """Bytes of what a button carries."""
 MOST_UPDATES: Final = 100
+AHEAD: Final = 10
+"""An offset that is further beyond the newest update than this is none: everything that waits is told, and nothing confirmed."""
 LONGEST_POLL: Final = 50.0
+_TAKEN_OUT: Final = re.compile("[\r\u030a\u0333\u033f\u2028-\u202e]")
+"""Characters that the real one takes out of every message, without a word."""
+_BLANKED: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{1,256}")
 
 
@@ -76,6 +81,11 @@ class BotState:
         self._message = 0
         self._queries: dict[str, bool] = {}
         self._polling = 0
+
+    def begin(self, *, update: int, message: int) -> None:
+        """Count from these numbers on."""
+        with self.turn:
+            self._update, self._message = update, message
 
     # --- what people do
 
@@ -168,7 +178,9 @@ class BotState:
             self.turn.notify_all()  # who polls already is told that he is not alone
             self.offsets.append(offset)
             self.timeouts.append(timeout)
-            while self.waiting and self.waiting[0]["update_id"] < offset:
+            newest = max(self._update, *(each["update_id"] for each in self.waiting), 0)
+            known = offset if offset <= newest + AHEAD else 0
+            while self.waiting and self.waiting[0]["update_id"] < known:
                 self.confirmed.append(self.waiting.popleft())
             while not self.waiting and not self.again and (left := deadline - time.monotonic()) > 0:
                 self.turn.wait(left)
@@ -194,7 +206,7 @@ class BotState:
 
     def _send(self, given: dict[str, Any], document: Any = None) -> dict[str, Any]:
         chat = self._chat(given)
-        text = str(given.get("caption" if document is not None else "text", ""))
+        text = _cleaned(given.get("caption" if document is not None else "text", ""))
         if document is None:
             _check_text(text)
         reply = _object(given.get("reply_parameters")).get("message_id")
@@ -215,7 +227,7 @@ class BotState:
         return _message(sent, self.bot)
 
     def _edit(self, given: dict[str, Any]) -> dict[str, Any]:
-        chat, text = self._chat(given), str(given.get("text", ""))
+        chat, text = self._chat(given), _cleaned(given.get("text", ""))
         _check_text(text)
         buttons = _buttons(given.get("reply_markup"))
         with self.turn:
@@ -292,6 +304,11 @@ def me(bot: int = BOT_ID) -> dict[str, Any]:
 def units(text: str) -> int:
     """How long a text is for Telegram."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _cleaned(text: Any) -> str:
+    """As it arrives."""
+    return _BLANKED.sub(" ", _TAKEN_OUT.sub("", str(text)))
 
 
 def _check_text(text: str) -> None:

@@ -155,13 +155,16 @@ def run_command(ctx: click.Context, id: str, as_json: bool) -> None:
 @JSON
 @click.pass_context
 def missed_command(ctx: click.Context, as_json: bool) -> None:
-    """Print what was due while no host ran. None of it is made up for."""
+    """Print what was due and not done: no host ran, or the machine slept. None of it is made up for."""
     answer = asked(ctx, "schedules.missed", {}, as_json=as_json)
     if answer is None:
         return
     found = rows(answer, "missed")
     for row in found:
-        click.echo(f"{text_of(row, 'id'):22} {text_of(row, 'name', 60):24} missed {text_of(row, 'missed')}")
+        why = f" ({text_of(row, 'why', 120)})" if row.get("why") else ""
+        click.echo(
+            f"{text_of(row, 'id'):22} {text_of(row, 'name', 60):24} missed {text_of(row, 'missed')}{why}"
+        )
         latest = row.get("latest")
         for each in latest if isinstance(latest, list) else []:
             click.echo(f"    {local(each)}")

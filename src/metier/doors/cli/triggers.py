@@ -1,7 +1,10 @@
 """`metier triggers`: what happens by itself when a message, an event or a tool call comes. Every change is a call of the owner's."""
 
+from typing import Final
+
 import click
 import msgspec
+from click.core import ParameterSource
 
 from metier.doors.cli.by_itself import (
     JSON,
@@ -18,6 +21,8 @@ from metier.doors.cli.by_itself import (
 )
 from metier.model.digest import Json
 from metier.model.text import one_line
+
+_LONGEST_REST: Final = 31_536_000
 
 
 @click.group("triggers")
@@ -81,12 +86,24 @@ def add_command(
     """
     trigger: dict[str, Json]
     if file is not None:
+        if beside := _said_beside(ctx):
+            raise click.UsageError(
+                f"A FILE says everything there is to say, so {beside} cannot be added to it."
+            )
         trigger = definition(file)
     else:
         if sum(map(bool, (patterns, events, tools))) != 1:
             raise click.UsageError("Say what sets it off: a FILE, or one of --message, --event, --on-tool")
         if not name:
             raise click.UsageError("Say what to call it: --name")
+        if sources and not events:
+            raise click.UsageError("--source says whose events, so it goes with --event.")
+        if reply is not None and not patterns:
+            raise click.UsageError(
+                "Only a message has a chat to reply to, so --reply goes with --message; a FILE can say where else a text is sent (sendTo)."
+            )
+        if not 0 <= cooldown <= _LONGEST_REST:  # nor what is no number
+            raise click.UsageError(f"--cooldown is a number of seconds, at most {_LONGEST_REST:,}.")
         trigger = {"name": name, "timing": timing, "arguments": given_arguments(arguments)}
         trigger["cooldownMs"] = round(cooldown * 1_000)
         if tool:
@@ -104,6 +121,7 @@ def add_command(
     answer = asked(ctx, "triggers.create", {"trigger": trigger}, as_json=as_json)
     if answer is not None:
         click.echo(f"✓ {text_of(answer, 'name')} is set up ({text_of(answer, 'id')}).")
+        _note(answer)
 
 
 @triggers_command.command("show")
@@ -193,6 +211,24 @@ def test_command(
         click.echo(f"{_line(row)}\n    with {filled}")
     if not found:
         click.echo("Nothing would fire.")
+    _note(answer)
+
+
+def _said_beside(ctx: click.Context) -> str:
+    """An option of `add` that somebody wrote beside a file."""
+    alone = {"file", "as_json"}
+    said = (
+        each.opts[0]
+        for each in ctx.command.params
+        if each.name not in alone and ctx.get_parameter_source(each.name) is ParameterSource.COMMANDLINE
+    )
+    return next(said, "")
+
+
+def _note(answer: dict[str, Json]) -> None:
+    """What should be known though nothing is wrong."""
+    if note := text_of(answer, "note", 200):
+        click.echo(f"Mind: {note}.", err=True)
 
 
 def _shown(row: dict[str, Json]) -> str:

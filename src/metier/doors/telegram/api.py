@@ -4,6 +4,7 @@ webhook's secret is: no address, error or log of ours has either.
 Whatever comes back that is no answer of Telegram's is trouble like any other, and ends nothing but the question.
 """
 
+import hashlib
 import hmac
 import json
 import logging
@@ -24,9 +25,10 @@ from metier.sandbox.reply import Answer, Denied, Failed, Reply, Violation
 from metier.sandbox.url import BadUrl, read_url
 
 Kind: TypeAlias = Literal[
-    "down", "doubtful", "unreadable", "flood", "refused", "unauthorized", "conflict", "unusable"
+    "down", "doubtful", "unreadable", "flood", "refused", "closed", "unauthorized", "conflict", "unusable"
 ]
-"""`down`: nothing was sent. `doubtful`: it may have been done all the same. `unreadable`: an answer came, too long or no JSON that can be
+"""`down`: nothing was sent. `doubtful`: it may have been done all the same. `closed`: the person it is for has blocked the bot or never
+wrote to it. `unreadable`: an answer came, too long or no JSON that can be
 read. `unusable`: nothing can be asked as things are set up."""
 MOST_BYTES: Final = 8_388_608
 """Of one answer. A hundred of the longest messages are less."""
@@ -37,10 +39,14 @@ LONGEST_SILENCE: Final = 3_600.0
 """Seconds that Telegram may ask for. What it says beyond that is an error, and would be taken for the end."""
 _BEGAN: Final = 200
 _DONE: Final = 200
+_TOO_LARGE: Final = 413
+_CLOSED: Final = "chat not found"
 _SPARE: Final = 15.0
 """What a poll may take beyond the time it asked for."""
 _TOKEN: Final = "bot_token"  # noqa: S105  a name
+_ITS_SECRET: Final = "the secret part of bot_token"  # noqa: S105  a name
 _HIDDEN: Final = "hidden"
+_SHOWN: Final = "shown"
 _T = TypeVar("_T")
 _LIMITS: Final = EgressLimits(
     upload_bytes=1_048_576,
@@ -103,6 +109,11 @@ class BotApi:
     def bot(self) -> int:
         """The number of the bot; 0 until it is known."""
         return self.me.id if self.me is not None else 0
+
+    @property
+    def shown(self) -> str:
+        """What Telegram shows with everything that this bot's webhook brings; empty where nothing is hidden."""
+        return shown_by(self._token, self._hidden)
 
     def is_for(self, token: str, hidden: str) -> bool:
         """Whether it was made for these."""
@@ -176,13 +187,20 @@ class BotApi:
         return _result(method, reply)
 
     async def _opened(self) -> tuple[Egress, str]:
-        """An egress that masks both secrets from its first answer on."""
+        """An egress that masks every secret from its first answer on."""
         url = read_url(self._place)
         if isinstance(url, BadUrl):
             raise Trouble("unusable", f"[telegram] api cannot be read: {url.why}")
         async with self._turn:
             if self._egress is None:
-                secrets = {_TOKEN: self._token, _HIDDEN: self._hidden}
+                # What stands before the colon is the bot's number, which everybody may know.
+                its_secret = self._token.partition(":")[2]
+                secrets = {
+                    _TOKEN: self._token,
+                    _ITS_SECRET: its_secret,
+                    _HIDDEN: self._hidden,
+                    _SHOWN: self.shown,
+                }
                 try:
                     made = Egress(
                         hosts=frozenset(),
@@ -195,6 +213,12 @@ class BotApi:
                     raise Trouble("unusable", f"[telegram] api: {problem.message}") from None
                 self._egress = await made.__aenter__()
             return self._egress, f"{url.origin}{url.target.rstrip('/')}"
+
+
+def shown_by(token: str, secret: str) -> str:
+    """What Telegram is told to show with what it brings for the bot of this token. Made of the webhook's secret for each bot anew: who had
+    another bot before is still brought that one's messages at the same address, and they are not this bot's."""
+    return hmac.new(secret.encode(), token.encode(), hashlib.sha256).hexdigest() if secret else ""
 
 
 def _result(method: str, reply: Reply) -> msgspec.Raw:
@@ -219,7 +243,8 @@ def _of(method: str, reply: Answer) -> msgspec.Raw:
         told = msgspec.json.decode(reply.body, type=_Envelope)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         _log.warning("%s was answered with status %d and no JSON of Telegram's", method, reply.status)
-        kind: Kind = "down" if reply.status >= 500 else "unreadable" if reply.status == _DONE else "doubtful"
+        kinds: dict[int, Kind] = {_DONE: "unreadable", _TOO_LARGE: "refused"}
+        kind = kinds.get(reply.status, "doubtful")  # a gateway that failed may have handed it on before
         message = f"what came back for {method} is no answer of Telegram's (status {reply.status})"
         raise Trouble(kind, message, began=reply.body[:_BEGAN]) from None
     if told.ok:
@@ -233,7 +258,9 @@ def _of(method: str, reply: Answer) -> msgspec.Raw:
         case 429:
             raise Trouble("flood", f"Telegram says: {said}", seconds=max(_silence(told.parameters), 1.0))
         case code if code >= 500:
-            raise Trouble("down", f"Telegram failed: {said}", seconds=_silence(told.parameters))
+            raise Trouble("doubtful", f"Telegram failed: {said}", seconds=_silence(told.parameters))
+        case code if code == 403 or _CLOSED in told.description:
+            raise Trouble("closed", f"Telegram refuses {method}: {said}")
         case _:
             raise Trouble("refused", f"Telegram refuses {method}: {said}")
 

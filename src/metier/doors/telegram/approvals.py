@@ -8,6 +8,7 @@ passes through a skill.
 import logging
 import re
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, final
 
@@ -25,10 +26,16 @@ from metier.kernel.delivery_ports import Never, NotNow
 from metier.kernel.telegram_buttons import Button, Buttons, Yes
 from metier.model.approval import Approval
 from metier.model.digest import Json
+from metier.model.role import APPROVE
 
 _DATA: Final = re.compile(r"([A-Za-z0-9_-]{22})\.([osd])", re.ASCII)
 _NOT_RUNNING: Final = 5.0
 """Seconds until it is looked whether the bot runs now."""
+_NOT_SHOWN: Final = 60.0
+"""Seconds until it is tried again to show something to who could not be reached, or had no right to decide."""
+_MOST_KNOWN: Final = 1_000
+_MOST_FILES: Final = 3
+"""So often a file is sent of which nobody knows whether it arrives; then it is shown without."""
 _log: Final = logging.getLogger("metier.telegram")
 
 
@@ -58,6 +65,10 @@ class Approvals:
         self._api = api
         self._configured = configured
         self._word = Word(buttons, settings, owner)
+        self._not_shown: dict[int, str] = {}
+        """By approver, the last time: why he was not."""
+        self._files: Counter[tuple[str, int]] = Counter()
+        """By request and approver: how often its file was sent and nobody knows whether it arrived."""
         self._note = note
         self._approved = approved
 
@@ -66,6 +77,15 @@ class Approvals:
         another one has shown him nothing yet."""
         bot = self._bot()
         return [f"{bot}/{user}" for user in sorted(self._configured().approvers)] if bot else []
+
+    def problems(self) -> list[str]:
+        """Which approvers are not shown what waits, and why."""
+        approvers = self._configured().approvers
+        return [
+            f"{user} was not shown what waits: {why}"
+            for user, why in self._not_shown.items()
+            if user in approvers
+        ]
 
     async def announce(
         self, recipient: str, items: Sequence[Approval], *, reminder: bool
@@ -79,7 +99,15 @@ class Approvals:
         human = self._configured().approvers.get(user)
         if human is None:
             raise Never(f"{user} is no approver any more ([telegram] approvers)")
-        told = {each.id: await self._tell(each, bot, user, human, reminder=reminder) for each in items}
+        if not await to_thread.run_sync(self._word.may_decide, human):
+            raise self._later(user, f"{human} does not have the right {APPROVE!r}: metier principals list")
+        try:
+            told = {each.id: await self._tell(each, bot, user, human, reminder=reminder) for each in items}
+        except Never as never:
+            if not never.closed:
+                raise
+            raise self._later(user, f"{never.why}; he has to write to the bot first") from None
+        self._not_shown.pop(user, None)
         self._reached(recipient)  # else it is another bot's by now, and under a number of that one's
         return told
 
@@ -146,6 +174,10 @@ class Approvals:
         if said.over:
             await self._try_to_settle(pressed, f"{button.title}\n{said.over}")
 
+    def _later(self, user: int, why: str) -> NotNow:
+        self._not_shown[user] = why
+        return NotNow(_NOT_SHOWN, why)
+
     def _bot(self) -> str:
         """The number of the bot that runs; empty while none does, or it is not known which."""
         api = self._api()
@@ -189,9 +221,20 @@ class Approvals:
         try:
             await self._sender.document(user, f"{approval}.txt", data)
         except Never as never:
-            _log.warning("%s cannot be shown in full by Telegram: %s", approval, never.why)
-            return shown.cut(approval)
-        return shown
+            if never.closed:
+                raise
+            why = never.why
+        except NotNow as later:
+            if len(self._files) > _MOST_KNOWN:
+                self._files.clear()
+            self._files[approval, user] += later.doubtful
+            if self._files[approval, user] < _MOST_FILES:
+                raise
+            why = later.why
+        else:
+            return shown
+        _log.warning("%s cannot be shown in full by Telegram: %s", approval, why)
+        return shown.cut(approval)
 
     async def _refused(self, pressed: Pressed, why: str, answer: str) -> None:
         await self._note(why, pressed.user, pressed.chat)

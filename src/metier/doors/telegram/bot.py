@@ -9,8 +9,9 @@ import anyio
 from anyio import to_thread
 
 from metier.config.telegram import TelegramSettings, place
-from metier.doors.telegram.api import BotApi, Trouble
+from metier.doors.telegram.api import BotApi, Trouble, shown_by
 from metier.doors.telegram.configured import SECRET, SKILL, TOKEN, Configured, read, webhook_problem
+from metier.doors.telegram.held import Held
 from metier.doors.telegram.inbound import Inbound, Later
 from metier.doors.telegram.polling import Polling
 from metier.doors.telegram.update import WANTED
@@ -140,15 +141,15 @@ class Bot:
             self._state = "stopped"
 
     async def webhook_secret(self) -> str:
-        """What Telegram shows with everything it brings.
+        """What Telegram shows with everything it brings for the bot that is set up now.
 
         Raises:
             OperationError: when there is none, or nothing to show it for.
         """
-        secret = await self._reveal(SKILL, SECRET)
+        token, secret = await self._secrets()
         if problem := webhook_problem(self.configured(), secret):
             raise OperationError(NOT_CONFIGURED, problem)
-        return secret or ""
+        return shown_by(token, secret)
 
     async def tell_webhook(self, api: BotApi) -> None:
         """Tell Telegram where to bring what happens: to the address in the settings, and no other.
@@ -157,14 +158,14 @@ class Bot:
             OperationError: as `webhook_secret`.
             Trouble: when Telegram does not take it.
         """
-        secret = await self.webhook_secret()
+        await self.webhook_secret()
         if not api.is_for(*await self._secrets()):  # it would not be masked in what Telegram says of it
             raise Trouble(
                 "down", "the token or the webhook's secret was changed meanwhile; it is tried again"
             )
         given: dict[str, Json] = {
             "url": self.configured().webhook,
-            "secret_token": secret,
+            "secret_token": api.shown,
             "allowed_updates": [*WANTED],
         }
         await api.ask("setWebhook", given)
@@ -172,11 +173,6 @@ class Bot:
     def status(self) -> dict[str, Json]:
         """How it fares, without secrets."""
         counts, me = self.configured(), self.api.me if self.api is not None else None
-        problems: list[Json] = [
-            f"{each!r} in admin_chat_ids is nobody: only a person's number counts" for each in counts.nobody
-        ]
-        if not counts.admins and not counts.customers:
-            problems.append("admin_chat_ids names nobody, so nobody is listened to")
         return {
             "running": self._state == "running",
             "state": self._state,
@@ -187,8 +183,17 @@ class Bot:
             "webhook": {"url": counts.webhook, "listen": counts.listen},
             "admins": len(counts.admins),
             "approvers": len(counts.approvers),
-            "problems": problems,
         }
+
+    def problems(self) -> list[str]:
+        """What is wrong with the settings."""
+        counts = self.configured()
+        found = [
+            f"{each!r} in admin_chat_ids is nobody: only a person's number counts" for each in counts.nobody
+        ]
+        if not counts.admins and not counts.customers:
+            found.append("admin_chat_ids names nobody, so nobody is listened to")
+        return found
 
     async def _serve(self, inbound: Inbound) -> None:
         failures, began = 0, time.monotonic()
@@ -257,26 +262,29 @@ class Bot:
             await api.ask("deleteWebhook", {"drop_pending_updates": False})
             self._told("")
             await self._began()
-            await Polling(api, Cursor(self._store, me.id), inbound, self.configured, self._told).run()
+            await Polling(
+                api, Cursor(self._store, me.id, counts.api), inbound, self.configured, self._told
+            ).run()
             return
-        secret, where = await self.webhook_secret(), place(counts.listen)
+        await self.webhook_secret()
+        where = place(counts.listen)
         if where is None:
             raise OperationError(NOT_CONFIGURED, "[telegram] listen is no address and port")
-        waiting: dict[int, str] = {}
+        held = Held()
 
         async def brought(body: bytes) -> None:
-            update = read_update(body, me.id)
+            update, before = read_update(body, me.id), inbound.received
             try:
                 await inbound.take(update)
             except Later as later:
-                waiting[update.user] = f"what came in waits at Telegram: {later}"
+                held.kept_out(update.user, str(later), alone=later.alone)
                 raise
             else:
-                waiting.pop(update.user, None)
+                held.taken_in(update.user, stored=inbound.received > before)
             finally:
-                self._told(next(iter(waiting.values()), ""))
+                self._told(held.waits)
 
-        webhook = Webhook(secret, counts.path, brought)
+        webhook = Webhook(api.shown, counts.path, brought)
         async with await webhook.listener(*where) as listener:
             await self.tell_webhook(api)
             self._told("")

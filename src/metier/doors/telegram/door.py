@@ -201,8 +201,18 @@ class Telegram:
         return None
 
     def _status(self) -> Json:
-        counts: dict[str, Json] = {"received": self._inbound.received, "ignored": self._inbound.ignored}
-        return {**self._bot.status(), **counts}
+        inbound = self._inbound
+        told: dict[str, Json] = {
+            "received": inbound.received,
+            "ignored": inbound.ignored,
+            "refused": inbound.refused,
+        }
+        problems = [*self._bot.problems(), *self.announcer.problems()]
+        if inbound.refused:
+            problems.append(
+                f"{inbound.refused:,} messages were refused and are gone; the last: {inbound.refused_why}"
+            )
+        return {**self._bot.status(), **told, "problems": list[Json](problems)}
 
     def _only_its_skill(self, asked: Asked) -> None:
         listed = self._catalog().by_name.get(SKILL)

@@ -1,7 +1,7 @@
 """What comes from Telegram, taken in: each message by the operation `channels.route_inbound_message`, as everything else that happens.
 
-What is not taken in is noted on the record, with a number and a reason, and not more often than anybody could read. A message is known by
-its number and its bot's: another bot begins to count anew.
+What is not taken in is noted on the record, with a number and a reason, and not more often than anybody could read. What strangers write
+does not keep anything else from being noted. A message is known by its number and its bot's: another bot begins to count anew.
 """
 
 import logging
@@ -14,10 +14,11 @@ import anyio
 
 from metier.doors.telegram.configured import CHANNEL, Configured
 from metier.doors.telegram.update import Passed, Pressed, Said, Update
-from metier.errors import MetierError
+from metier.errors import MetierError, RecordError, StateError
 from metier.gate.principals import HOST
 from metier.kernel.calling import Calls
-from metier.kernel.channel_rules import FULL, clean_text
+from metier.kernel.channel_rules import BROKEN, FULL, UNKNOWN, clean_text
+from metier.kernel.conversation_rows import STRANGER
 from metier.model.call import Principal, Surroundings
 from metier.model.digest import Json
 from metier.model.outcome import UNHEARD, Completed, Failed, Outcome, Refused
@@ -27,11 +28,13 @@ NOTED: Final = "telegram_door.noted"
 _LIFTED: Final = frozenset(
     {"record_unavailable", "budget_exceeded", "stopped", "changed_meanwhile", "setup_unusable"}
 )
-_MAY_PASS: Final = frozenset({"interrupted", "unrecorded", "busy", "not_started", "internal"})
+_PASSES: Final = frozenset({"interrupted", "unrecorded", "busy", "not_started"})
+_TO_MEND: Final = frozenset({StateError.code, RecordError.code, BROKEN, UNKNOWN})
+"""What somebody has to mend here: the files, or the channel. It is no fault of the message, and keeps everybody's."""
 _EVERY: Final = 60.0
 """Seconds between two notes of the same kind about the same person."""
 _MOST_NOTES: Final = 30
-"""Of everybody, in that time."""
+"""In that time, of what everybody writes; and as many of everything else, which needs a message of ours to come about."""
 _MOST_PRESSES: Final = 1_000
 """That are known as heard."""
 _LONGEST_NAME: Final = 80
@@ -65,11 +68,16 @@ class Inbound:
         self._configured = configured
         self._pressed = pressed
         self._noted: dict[tuple[int, str], tuple[float, int]] = {}
-        self._notes: list[float] = []
+        self._notes: dict[bool, list[float]] = {True: [], False: []}
+        """When something was noted: of what was written, and of all else."""
         self._presses: OrderedDict[str, None] = OrderedDict()
         self._turn = anyio.Lock()
         self.received = 0
         self.ignored = 0
+        self.refused = 0
+        """Messages that were to be taken in, and were refused for good."""
+        self.refused_why = ""
+        """The last time."""
 
     async def take(self, update: Update) -> None:
         """Take it in, or note why not.
@@ -92,7 +100,8 @@ class Inbound:
                 case Passed():
                     await self._note(update)
         except MetierError as problem:
-            raise Later(problem.message, passes=False, alone=isinstance(update, Pressed)) from problem
+            mended = isinstance(problem, StateError | RecordError)
+            raise Later(problem.message, passes=mended, alone=isinstance(update, Pressed)) from problem
 
     async def _press(self, pressed: Pressed) -> None:
         """Hand it on, once: it may be told again, also while it is being heard."""
@@ -111,7 +120,7 @@ class Inbound:
     async def _route(self, said: Said) -> None:
         admin = said.user in self._configured().admins
         data: dict[str, Json] = {
-            "role": "admin" if admin else "customer",
+            "role": "admin" if admin else STRANGER,
             "name": one_line(said.name, _LONGEST_NAME),
             "sent_at": said.at,
             "reply_to": f"{said.bot}:{said.reply_to}" if said.reply_to is not None else None,
@@ -131,23 +140,37 @@ class Inbound:
                 channel=CHANNEL, session=f"{CHANNEL}:{said.user}", caller_id=str(said.user)
             ),
         )
-        if problem := _problem(outcome):
-            _log.warning("a message of %d was not taken in: %s", said.user, problem)
+        try:
+            problem = _problem(outcome)
+        except Later as later:
+            if admin or not later.alone:
+                raise
+            problem = str(
+                later
+            )  # anybody may write: a hundred that wait for room would keep everybody else's from being told
+        if problem:
+            _log.log(
+                logging.WARNING if admin else logging.INFO,
+                "a message of %d was not taken in: %s",
+                said.user,
+                problem,
+            )
+            self.refused, self.refused_why = self.refused + 1, problem
             return
         self.received += 1
 
-    async def _note(self, passed: Passed) -> None:
+    async def _note(self, passed: Passed, *, written: bool = True) -> None:
         self.ignored += 1
         now, key = time.monotonic(), (passed.user, passed.why)
         last, more = self._noted.get(key, (-_EVERY, 0))
-        self._notes = [each for each in self._notes if now - each < _EVERY]
-        if now - last < _EVERY or len(self._notes) >= _MOST_NOTES:
+        notes = self._notes[written] = [each for each in self._notes[written] if now - each < _EVERY]
+        if now - last < _EVERY or len(notes) >= _MOST_NOTES:
             self._noted[key] = (last, more + 1)
             return
         if len(self._noted) > 1_000:
             self._noted = {each: seen for each, seen in self._noted.items() if now - seen[0] < _EVERY}
         self._noted[key] = (now, 0)
-        self._notes.append(now)
+        notes.append(now)
         arguments: dict[str, Json] = {
             "why": passed.why,
             "user": passed.user,
@@ -157,8 +180,8 @@ class Inbound:
         await self._calls.call(self._host, NOTED, arguments)
 
     async def note(self, why: str, user: int, chat: int) -> None:
-        """Note something that was refused to somebody."""
-        await self._note(Passed(update=0, why=why, user=user, chat=chat))
+        """Note something that was refused to somebody, and is no message that he wrote."""
+        await self._note(Passed(update=0, why=why, user=user, chat=chat), written=False)
 
 
 def _problem(outcome: Outcome) -> str:
@@ -174,10 +197,14 @@ def _problem(outcome: Outcome) -> str:
             raise Later("; ".join(outcome.reasons), passes=True)
         case Refused():
             return "; ".join(outcome.reasons)
-        case Failed() if outcome.code in _MAY_PASS:
-            raise Later(outcome.message, passes=False)
+        case Failed() if outcome.code in _PASSES:
+            raise Later(outcome.message, passes=True)
+        case Failed(value={"code": str(code)}) if code in _TO_MEND:
+            raise Later(outcome.message, passes=True)
         case Failed(value={"code": str(code)}) if code == FULL:
             raise Later(outcome.message, passes=True, alone=True)
+        case Failed(code="internal"):
+            raise Later(outcome.message, passes=False)
         case Failed():
             return outcome.message
         case _:

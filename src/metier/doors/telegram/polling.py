@@ -2,8 +2,12 @@
 
 How far everything was taken in is kept, so that a restart begins there. What is told twice all the same is taken in once: by its number
 here, and by the number of its message where it is stored.
+
+A server that does not know a number so high tells what it has from the beginning. So an answer in which everything is older than what was
+asked for says that it counts anew: its numbers hold, and ours no more.
 """
 
+import logging
 import random
 import re
 import time
@@ -33,6 +37,7 @@ _FIRST: Final = re.compile(
     rb'\s*\{\s*"ok"\s*:\s*true\s*,\s*"result"\s*:\s*\[\s*\{\s*"update_id"\s*:\s*([1-9]\d{0,18})\s*,'
 )
 _RANDOM: Final = random.SystemRandom()
+_log: Final = logging.getLogger("metier.telegram")
 
 
 @final
@@ -53,12 +58,14 @@ class Polling:
         self._inbound = inbound
         self._configured = configured
         self._told = told
-        self._window = Window(inbound, lambda tries: _pause(tries))
+        self._window = self._empty()
         self._at_once = MOST
         self._offset, self._heard = 0, 0.0
         """The first update that was not taken in, and when something was last told."""
         self._unread = (0, 0)
         """The update that could not be read even alone, and how often."""
+        self._anew = 0
+        """So many answers in a row said that it is counted anew."""
 
     async def run(self) -> None:
         """Ask for ever.
@@ -85,8 +92,15 @@ class Polling:
             self._forget()  # it may have become too old while the question was open
             await self._take(updates)
             self._told(self._window.waits)
-            if any(each.update in (self._offset, 0) for each in updates):
+            if self._anew:
+                await anyio.sleep(
+                    _pause(self._anew)
+                )  # else who counts anew each time is asked without a pause
+            elif any(each.update in (self._offset, 0) for each in updates):
                 await anyio.sleep(_LOOK)  # what was not confirmed comes at once again
+
+    def _empty(self) -> Window:
+        return Window(self._inbound, lambda tries: _pause(tries))
 
     def _forget(self) -> None:
         if not in_time(self._heard, _now()):
@@ -111,6 +125,13 @@ class Polling:
         """Take in what was not before."""
         self._at_once = min(MOST, 2 * self._at_once)  # else what waits would hide all that is behind it
         self._heard = _now() if updates else self._heard
+        numbers = [each.update for each in updates if each.update]
+        self._anew = self._anew + 1 if numbers and max(numbers) < self._offset else 0
+        if self._anew:
+            _log.warning(
+                "Telegram was asked from update %d on and tells %d: it counts anew", self._offset, numbers[0]
+            )
+            self._offset, self._window = 0, self._empty()
         new = [each for each in updates if each.update >= self._offset or not each.update]
         reached = await self._window.take(new)
         if reached > self._offset:

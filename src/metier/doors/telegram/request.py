@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from metier.doors.cli.request import grant_lines, lines
-from metier.doors.telegram.text import LONGEST, units
+from metier.doors.telegram.text import LONGEST, dropped, spelled, units
 from metier.model.approval import Approval, StandingGrant
 from metier.model.text import one_line
 from metier.record.standing import proposed_grant
@@ -49,7 +49,7 @@ def request(approval: Approval, human: str) -> Request:
     offered = "od" if grant is None else "osd"
     if approval.shown is None or approval.shown.file:
         offered = "d"  # only the process that asked can take a yes
-    whole = "\n".join([*lines(approval, time.time()), *_grant_words(grant)])
+    whole = _shown("\n".join([*lines(approval, time.time()), *_grant_words(grant)]))
     made = Request(title=title, text=whole, offered=offered, whole=whole)
     if len(whole) <= LONGEST and units(whole) <= LONGEST:
         return made
@@ -68,7 +68,7 @@ def ended(approval: Approval) -> str:
     match approval.state:
         case "approved" | "spent":
             scope = f", {approval.scope}" if approval.scope else ""
-            return f"approved{by}{scope}." + (" It has run." if approval.state == "spent" else "")
+            return f"approved{by}{scope}." + (" It was begun." if approval.state == "spent" else "")
         case "denied":
             return f"denied{by}."
         case "expired":
@@ -83,7 +83,15 @@ def _title(approval: Approval) -> str:
     shown = approval.shown
     what = f"{shown.tool} ({shown.effect}, {shown.risk} risk)" if shown is not None else "a call"
     behalf = f" on behalf of {approval.on_behalf_of}" if approval.on_behalf_of else ""
-    return one_line(f"{approval.id}: {what} by {approval.principal}{behalf}", 500)
+    return one_line(spelled(f"{approval.id}: {what} by {approval.principal}{behalf}"), 500)
+
+
+def _shown(text: str) -> str:
+    """As it arrives: what Telegram would take out is spelled out, and that is said."""
+    marks = dropped(text)
+    if not marks:
+        return text
+    return f"{spelled(text)}\n! it holds marks that Telegram does not show, spelled out above: {', '.join(marks)}"
 
 
 def _session_grant(approval: Approval, human: str) -> StandingGrant | None:

@@ -91,9 +91,7 @@ class Sender:
         """
         if not is_person(chat):
             raise Never("only people are written to, by their number: no name, no group")
-        api = self._api()
-        if api is None:
-            raise NotNow(_NOT_SET_UP, "the bot does not run; telegram.start begins it")
+        api = self._running()
         if not self._configured().may_write(int(chat)):
             raise Never(f"{chat} is not among the people this bot speaks with (setting admin_chat_ids)")
         several = pieces(text)
@@ -104,7 +102,7 @@ class Sender:
             if count < self._half_sent.get(kept, 0):
                 continue
             answered = _number(reply_to, api.bot) if count == 0 else None
-            last = await self.say(int(chat), piece, reply_to=answered)
+            last = await self.say(int(chat), piece, reply_to=answered, by=api)
             self._keep(kept, count + 1)
         self._half_sent.pop(kept, None)
         return f"{api.bot}:{last}" if last else None
@@ -114,8 +112,16 @@ class Sender:
         while len(self._half_sent) > _MOST_HALF_SENT:
             self._half_sent.popitem(last=False)
 
-    async def say(self, chat: int, text: str, *, reply_to: str | None = None, buttons: Json = None) -> int:
-        """One message of ours, as plain text: nothing in it is markup. Gives its number.
+    async def say(
+        self,
+        chat: int,
+        text: str,
+        *,
+        reply_to: str | None = None,
+        buttons: Json = None,
+        by: BotApi | None = None,
+    ) -> int:
+        """One message of ours, as plain text: nothing in it is markup. Gives its number. With `by` it is said by that bot or not at all.
 
         Raises:
             NotNow, Never: as above.
@@ -128,7 +134,7 @@ class Sender:
             "reply_parameters": reply,
             "reply_markup": buttons,
         }
-        api = await self._turn(chat)
+        api = await self._turn(chat, by)
         try:
             return (await api.ask_for(_Message, "sendMessage", given)).message_id
         except Trouble as trouble:
@@ -140,9 +146,7 @@ class Sender:
         Raises:
             NotNow, Never: as above.
         """
-        api = self._api()
-        if api is None:
-            raise NotNow(_NOT_SET_UP, "the bot does not run; telegram.start begins it")
+        api = self._running()
         if silence := self.pace.silence:
             raise NotNow(silence, "Telegram bears nothing at the moment")
         try:
@@ -174,15 +178,28 @@ class Sender:
         except Trouble as trouble:
             raise self._told(trouble) from None
 
-    async def _turn(self, chat: int) -> BotApi:
+    def _running(self) -> BotApi:
+        """The bot that runs. Until it said who it is nothing is sent: what is sent is known by its number.
+
+        Raises:
+            NotNow: while none does.
+        """
         api = self._api()
-        if api is None:
+        if api is None or not api.bot:
             raise NotNow(_NOT_SET_UP, "the bot does not run; telegram.start begins it")
+        return api
+
+    async def _turn(self, chat: int, by: BotApi | None = None) -> BotApi:
+        """The bot, when it may say something in this chat. It is the one that runs now, or `by`: what another one says or changes is not
+        the same, for its messages are others under the same numbers."""
+        api = by or self._running()
         deadline = time.monotonic() + PATIENCE
         while seconds := self.pace.wait(chat):
             if time.monotonic() + seconds > deadline:
                 raise NotNow(seconds, "Telegram bears no more messages at the moment")
             await anyio.sleep(seconds)
+        if self._running() is not api:
+            raise NotNow(_NOT_SET_UP, "it is another bot by now, and what was half said is begun anew")
         return api
 
     def _told(self, trouble: Trouble) -> NotNow | Never:
@@ -190,10 +207,10 @@ class Sender:
             case "flood":
                 self.pace.hold(trouble.seconds)
                 return NotNow(trouble.seconds, trouble.message)
-            case "refused":
-                return Never(trouble.message)
+            case "refused" | "closed":
+                return Never(trouble.message, closed=trouble.kind == "closed")
             case "doubtful" | "unreadable":
-                return NotNow(0.0, trouble.message, doubtful=True)
+                return NotNow(trouble.seconds, trouble.message, doubtful=True)
             case "unauthorized" | "unusable":
                 return NotNow(60.0, trouble.message)
             case _:

@@ -1,10 +1,25 @@
-"""Long texts in pieces that Telegram takes. It counts UTF-16 units, so a face counts twice. Pure."""
+"""Texts as Telegram takes them: long ones in pieces, where it counts UTF-16 units, so a face counts twice; and nothing in them that it takes
+out without a word. Pure."""
 
+import re
 from typing import Final
 
 LONGEST: Final = 4096
 _NO_EARLIER: Final = 0.5
 """A break is looked for in the second half of a piece: a first line of three words is no reason for one more message."""
+
+_DROPPED: Final = re.compile("[\u030a\u0333\u033f]")
+"""Marks above and below letters that Telegram takes out of every message. What else it takes out is spelled out for everybody."""
+
+
+def dropped(text: str) -> list[str]:
+    """The marks in it that nobody would be shown, each once, as `U+030A`."""
+    return [f"U+{ord(each):04X}" for each in dict.fromkeys(_DROPPED.findall(text))]
+
+
+def spelled(text: str) -> str:
+    """The text with every such mark written as `\\u{30a}`: what is read is what is there."""
+    return _DROPPED.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", text)
 
 
 def units(text: str) -> int:

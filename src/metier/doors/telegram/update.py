@@ -11,8 +11,8 @@ from msgspec import Struct
 
 WANTED: Final = ("message", "callback_query")
 """The kinds of updates that are asked for. Others may come all the same."""
-HIGHEST: Final = 1 << 62
-"""No update has such a number: whoever believed one would be told of nothing after it."""
+HIGHEST: Final = 1 << 31
+"""No update has such a number: Telegram counts in 32 bits."""
 _NOT_SAID: Final = (
     ("forward_origin", "it was forwarded"),
     ("forward_from", "it was forwarded"),

@@ -16,6 +16,7 @@ from metier.gate.principals import standing
 from metier.kernel.telegram_buttons import Button, Buttons, Yes
 from metier.model.approval import Approval, Scope, StandingGrant
 from metier.model.call import Principal
+from metier.model.role import APPROVE
 from metier.record.approvals import find
 from metier.record.database import Database
 from metier.record.decider import Decider
@@ -139,8 +140,10 @@ class Word:
                 grant=grant,
                 four_eyes=settings.approvals.four_eyes or there.approvals.four_eyes,
             )
-        if isinstance(made, Undecided):
-            self._buttons.about_to(button, "")
+        if isinstance(made, Undecided) and made.state not in ("approved", "spent"):
+            self._buttons.about_to(
+                button, ""
+            )  # else it may be an earlier yes of his, which is still to be followed
         return made
 
     def _deny(self, button: Button, human: str) -> Approval | Undecided:
@@ -158,6 +161,16 @@ class Word:
             if found is None or found.fingerprint != button.fingerprint:
                 return _GONE
             return decide(database, found.id, by=self._decider(database, settings, human), decision="deny")
+
+    def may_decide(self, human: str) -> bool:
+        """Whether this person's word would count now: what is asked is shown to nobody else.
+
+        Raises:
+            MetierError: when that cannot be looked up.
+        """
+        settings = self._settings()
+        with Database.open(settings.database) as database:
+            return APPROVE in self._decider(database, settings, human).rights
 
     def _decider(self, database: Database, settings: Settings, human: str) -> Decider:
         """Who he is, with what he may do today."""

@@ -2,6 +2,12 @@
 
 import { apart, named } from "./stacks.mjs";
 
+const ownKeys = Reflect.ownKeys;
+const prototypeOf = Object.getPrototypeOf;
+const described = Reflect.getOwnPropertyDescriptor;
+const PLAIN = Object.prototype;
+const Turn = Promise;
+const soon = setTimeout;
 let offered = null;
 let taken = null;
 
@@ -22,6 +28,28 @@ export function take(handler) {
   }
   const event = offered;
   offered = null;
-  taken = apart(handler, [undefined, event]).then(() => event.context);
+  taken = word(handler, event);
   return taken.then(() => undefined);
+}
+
+async function word(handler, event) {
+  const given = ownKeys(event).length;
+  const returned = await apart(handler, [undefined, event]);
+  const context = event.context;
+  if (event.type === "tool" && event.action === "before") requireInContext(returned, event, given, context);
+  // What it did not wait for and failed is known a turn of the loop later, and is its failure too.
+  await new Turn((resolve) => soon(resolve, 0));
+  return context;
+}
+
+// Before a call its word may be a no. One that stands where nobody reads it must not be taken for none.
+function requireInContext(returned, event, given, context) {
+  const left = "leave your word in event.context.decision, as a plain value, and return nothing";
+  if (returned !== undefined) throw named("Error", `a hook before a call returned something; ${left}`);
+  if (ownKeys(event).length !== given) throw named("Error", `a hook put something beside event.context; ${left}`);
+  if (typeof context !== "object" || context === null) return; // said elsewhere
+  const hidden = (key) => typeof key === "symbol" || !described(context, key).enumerable;
+  if (prototypeOf(context) !== PLAIN || ownKeys(context).some(hidden)) {
+    throw named("Error", `a hook left a context that hides something; ${left}`);
+  }
 }
