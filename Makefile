@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 FUZZ ?= 10000
 
 .DEFAULT_GOAL := help
-.PHONY: help install format lint types imports fast check test torture torture-gate torture-sandboxes torture-conversations residents bench start sandboxes wasi-testsuite bare pins clean gate
+.PHONY: help install format lint types imports fast check test torture torture-gate torture-sandboxes torture-conversations torture-server serve residents bench start sandboxes wasi-testsuite bare pins clean gate
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,7 +46,7 @@ FRONT := tests/sandbox tests/torture/test_thousand_runs.py $(addprefix tests/cli
 test: lint imports ## Everything CI runs; types are checked beside the tests
 	METIER_FUZZ_INPUTS=$(FUZZ) BIN=$(BIN) bash tests/both $(FRONT)
 
-torture: torture-gate torture-sandboxes torture-conversations ## The long runs, all of them: half an hour for each half, on a machine that does nothing else
+torture: torture-gate torture-sandboxes torture-conversations torture-server ## The long runs, all of them: half an hour for each half, on a machine that does nothing else
 
 torture-gate: install ## 200,000 fuzzed inputs, 100,000 bad calls, 1,000 kills of the gate
 	METIER_FUZZ_INPUTS=200000 $(BIN)/python -m pytest -q --timeout 3600 tests/fuzz
@@ -58,6 +58,12 @@ torture-sandboxes: install ## 1,000 sandboxed runs with kills, the contract kit 
 
 torture-conversations: install ## 10,000 messages through a Bot API server, with kills and cut connections
 	METIER_TORTURE=1 $(BIN)/python -m pytest -q --timeout 3600 tests/torture/test_conversations.py
+
+torture-server: install ## 10,000 requests made up from the OpenAPI document
+	METIER_TORTURE=1 $(BIN)/python -m pytest -q --timeout 3600 tests/http/test_schemathesis.py
+
+serve: install ## Measure the server beside a bare fastmcp one, with 200 clients for a minute (see docs/benchmarks.md)
+	$(BIN)/python benchmarks/serve.py
 
 gate: install ## Measure the gate and the record around a tool that does nothing (see docs/benchmarks.md)
 	$(BIN)/python benchmarks/pipeline.py

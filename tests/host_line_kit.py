@@ -48,6 +48,7 @@ class Desk:
         attempt: int = 1,
         process: str | None = None,
         principal: str = WHO.id,
+        skill: str = "",
     ) -> tuple[Asked, Intent]:
         """A call whose intent is on the record, and the operation behind it."""
         arguments = {"text": "hello"} if arguments is None else arguments
@@ -55,7 +56,7 @@ class Desk:
         work = self.log.intending(
             Act(
                 principal=principal, call_id=call_id, tool=tool, on_behalf_of="human:me", attempt=attempt,
-                session="s1",
+                session="s1", skill=skill,
             ),
             payloads={"arguments": arguments, "permissions": {"operations": [tool]}},
             process=this_process() if process is None else process,

@@ -74,7 +74,9 @@ class Lookout:
 
     def pretend(self) -> None:
         """Nothing really runs: what hooks leave is what `says` says."""
-        self.patch.setattr(sandboxes, "make_sandboxes", lambda settings, tasks=None: ((self.box,), ()))
+        self.patch.setattr(
+            sandboxes, "make_sandboxes", lambda settings, tasks=None, watch=None: ((self.box,), ())
+        )
 
     # --- what the operator does
 

@@ -42,7 +42,7 @@ from metier.runtime import Runtime
 from yard import ANN, DECIDER, FIRED, Ended, Yard, answered, away, back, ended
 
 SOURCE = Path(metier.__file__).parent
-AGENTS: Final = ("agent:cli", "agent:library")
+AGENTS: Final = ("agent:cli", "agent:library", "agent:mcp")
 OF_CALLS: Final = (
     "skill_execution_blocked",
     "skill_approval_queued",
@@ -66,7 +66,8 @@ class Door(NamedTuple):
 
     name: str
     kind: str
-    """`agent`, `resumed` (an agent's, with somebody's word), `owner`, `answered` (the owner, who is asked), `hook`, `hook fired` (nobody
+    """`agent`, `token` (an agent's, over the network, who is not even let in once it is revoked), `resumed` (an agent's, with somebody's
+    word), `resumed token` (both), `owner`, `answered` (the owner, who is asked), `hook`, `hook fired` (nobody
     asked for it), `tester` (the owner, who calls a skill's tool), `reader` (the owner, for whom a skill is run to be read), `life` (the
     owner, for whom a skill lives), `fired` (by itself, for whoever set it up) or `inside` (a skill's code, on behalf of an agent, or of
     whoever enabled it)."""
@@ -161,6 +162,18 @@ DOORS: Final = (
         lambda yard, made: yard.approved_in_chat(made.approval_id),
         Yard.approved,
     ),
+    Door("MCP stdio", "agent", lambda yard, _: yard.over_mcp_lines()),
+    Door("MCP HTTP", "token", Yard.over_mcp_http, Yard.token),
+    Door("HTTP, a call", "token", Yard.over_http, Yard.token),
+    Door("HTTP, a provider's tool calls", "token", Yard.handled_over_http, Yard.token),
+    Door(
+        "SSE, a call as it is told",
+        "token",
+        Yard.told_by_stream,
+        lambda yard: (yard.token(), yard.token(owner())),
+    ),
+    Door("HTTP, taken up", "resumed token", Yard.taken_up_over_http, Yard.approved_with_token),
+    Door("HTTP, approved", "resumed", Yard.approved_over_http, Yard.queued_with_token),
 )
 """What another process asks of the host is no door: it is done for a call that was judged and begun there, and the host looks for
 that in the record (tests/kernel/test_host_forwarded.py, tests/kernel/test_host_line.py)."""
@@ -173,7 +186,7 @@ WAYS: Final[dict[str, set[str]]] = {
         "hooks.run.run_hook",
         "runtime.engine.Engine._judge",
         "runtime.own._guarded",
-        "runtime.probing._probe",
+        "runtime.probing._ran",
         "runtime.living.Living.live",
     },
     "runtime.engine.Engine._judge": {"runtime.engine.Engine.run"},
@@ -191,7 +204,35 @@ WAYS: Final[dict[str, set[str]]] = {
     "runtime._engine.run": {"runtime.as_owner.call_as_owner", "runtime.written.call_written"},
     "metier.runtime.written.call_written": {"doors.cli.call._call"},
     "runtime.handle": set(),
-    "runtime.wait_for": {"doors.cli.call._call"},
+    "runtime.wait_for": {
+        "doors.cli.call._call",
+        "doors.mcp.calls.Calls._pending",
+        "runtime.once.call_once",
+    },
+    # Over MCP: who asks is whom the connection was authenticated as.
+    "metier.doors.mcp.calls.Calls": {"doors.mcp.server.McpServer.__init__"},
+    "doors.mcp.calls.Calls._engine.run": {"doors.mcp.calls.Calls._run"},
+    "doors.mcp.calls.Calls._engine.resume": {"doors.mcp.calls.Calls._decided"},
+    "metier.doors.mcp.skill_files.asked": {"doors.mcp.prompts.Prompts.get"},
+    "doors.mcp.skill_files.asked": {"doors.mcp.skill_files.snapshot_of"},
+    # Over HTTP: who asks is who the gatekeeper let in, and `Serving.runtime` is what he is given.
+    "metier.runtime.once.call_once": {"doors.http.calls.made"},
+    "metier.doors.http.calls.made": {
+        "doors.http.modules._operate",
+        "doors.http.settings._read",
+        "doors.http.settings._reset",
+        "doors.http.settings._write",
+    },
+    "doors.http.calls.made": {"doors.http.calls._make"},
+    "doors.http.endpoint.Asking.serving.runtime": {"doors.http.endpoint.Asking.runtime"},
+    "asking.runtime.handle": {"doors.http.calls._handle"},
+    "asking.runtime.resume": {"doors.http.calls.decided"},
+    "asking.runtime.wait_for": {"doors.http.calls.decided", "doors.http.calls.made"},
+    "doors.http.calls.decided": {"doors.http.calls.made"},
+    "metier.doors.http.calls.decided": {"doors.http.approvals._take_up"},
+    "engine.resume": {"doors.http.approvals._take_up"},
+    "engine.run": {"doors.mcp.skill_files.asked", "runtime.once.call_once"},
+    "metier.doors.telegram.taking_up.take_up": {"doors.http.approvals._take_up"},
     "runtime._engine.resume": {"runtime.resume.resume"},
     "runtime.resume": set(),
     "metier.runtime.resume.resume": {"doors.cli.approvals._take_up", "doors.telegram.taking_up.take_up"},
@@ -209,6 +250,7 @@ WAYS: Final[dict[str, set[str]]] = {
         "doors.cli.conversations._operate",
         "doors.cli.living._each",
         "doors.cli.living.living_command",
+        "doors.cli.mcp_import._moved",
         "doors.cli.operate.operate_command",
         "doors.cli.secrets._operate",
         "doors.cli.settings._operate",
@@ -243,9 +285,9 @@ WAYS: Final[dict[str, set[str]]] = {
     "kernel.resident_keeper.Keeper._live.live": {"kernel.resident_keeper.Keeper._begun"},
     "runtime.kernel_here.Calling": {"runtime.kernel_here.KernelHere._made"},
     "runtime.kernel_here.Calling._run": {"runtime.kernel_here.Calling.call"},
-    "calls.call": {"kernel.firing.bounded_call"},
-    "kernel.firing.bounded_call": {"kernel.firing.Firing._do"},
-    "metier.kernel.firing.bounded_call": {
+    "calls.call": {"kernel.firing_call.bounded_call"},
+    "metier.kernel.firing_call.bounded_call": {
+        "kernel.firing.Firing._do",
         "kernel.schedule_firing.ScheduleFiring.call",
         "kernel.schedule_notice.Teller._call",
     },
@@ -255,7 +297,7 @@ WAYS: Final[dict[str, set[str]]] = {
         "doors.telegram.inbound.Inbound._note",
         "doors.telegram.inbound.Inbound._route",
     },
-    "given.take_up": {"doors.cli.host._telegram"},
+    "given.take_up": {"doors.cli.host.telegram"},
     "metier.doors.telegram.taking_up.TakingUp": {"doors.telegram.door.Telegram.__init__"},
     "doors.telegram.taking_up.TakingUp._here": {"doors.telegram.taking_up.TakingUp._ended"},
     "doors.telegram.taking_up.take_up": {"doors.telegram.taking_up.TakingUp._ended"},
@@ -344,6 +386,7 @@ def test_these_are_all_the_doors_there_are() -> None:
         "call_as_owner",
         "operate",
         "call_written",
+        "call_once",
         "Calling",
         "Calls",
         "Hooks",
@@ -373,13 +416,30 @@ def test_these_are_all_the_doors_there_are() -> None:
         "doors/cli/conversations.py",
         "doors/cli/host.py",
         "doors/cli/living.py",
+        "doors/cli/mcp_import.py",
         "doors/cli/operate.py",
         "doors/cli/prompt.py",
         "doors/cli/run.py",
         "doors/cli/secrets.py",
         "doors/cli/settings.py",
         "doors/cli/tried.py",
+        "doors/cli/serve.py",
         "doors/cli/trust.py",
+        "doors/http/calls.py",
+        "doors/http/endpoint.py",
+        "doors/http/live.py",
+        "doors/http/opening.py",
+        "doors/http/serving.py",
+        "doors/http/sign_in_routes.py",
+        "doors/mcp/calls.py",
+        "doors/mcp/changes.py",
+        "doors/mcp/http.py",
+        "doors/mcp/prompts.py",
+        "doors/mcp/resources.py",
+        "doors/mcp/server.py",
+        "doors/mcp/skill_files.py",
+        "doors/mcp/skills.py",
+        "doors/mcp/stdio.py",
         "doors/telegram/door.py",
         "doors/telegram/inbound.py",
         "doors/telegram/taking_up.py",
@@ -388,6 +448,7 @@ def test_these_are_all_the_doors_there_are() -> None:
         "kernel/deliveries.py",
         "kernel/delivery_skill.py",
         "kernel/firing.py",
+        "kernel/firing_call.py",
         "kernel/schedule_firing.py",
         "kernel/schedule_notice.py",
         "kernel/schedules.py",
@@ -405,6 +466,7 @@ def test_these_are_all_the_doors_there_are() -> None:
         "runtime/living.py",
         "runtime/message_hooks.py",
         "runtime/modules.py",
+        "runtime/once.py",
         "runtime/resume.py",
         "runtime/written.py",
     }
@@ -424,7 +486,20 @@ class Gate(NamedTuple):
 
 
 def every(code: str, *, but: tuple[str, ...] = ()) -> dict[str, str]:
-    kinds = ("agent", "resumed", "owner", "hook", "hook fired", "tester", "reader", "life", "fired", "inside")
+    kinds = (
+        "agent",
+        "token",
+        "resumed",
+        "resumed token",
+        "owner",
+        "hook",
+        "hook fired",
+        "tester",
+        "reader",
+        "life",
+        "fired",
+        "inside",
+    )
     held = {kind: code for kind in kinds if kind not in but}
     return {**held, "answered": code} if "owner" in held else held
 
@@ -567,7 +642,15 @@ GATES: Final = (
     Gate("for operators only", for_operators, every("forbidden", but=PEOPLE)),
     Gate("kept from models", kept_from_models, every("forbidden", but=(*PEOPLE, "hook")), "audience"),
     Gate("without the right", without_the_right, every("forbidden", but=PEOPLE), "roles"),
-    Gate("revoked", revoked, every("forbidden", but=(*PEOPLE, "hook"))),
+    Gate(
+        "revoked",
+        revoked,
+        {
+            **every("forbidden", but=(*PEOPLE, "hook")),
+            "token": "unauthenticated",
+            "resumed token": "unauthenticated",
+        },
+    ),
     Gate("unequipped", unequipped, every("skill_unavailable", but=("owner",)), "equipped"),
     Gate("above the level", observed, every("forbidden", but=(*PEOPLE, "hook")), "ladder"),
     Gate("denied by a rule", denied_by_rule, every("forbidden"), "rules"),
@@ -594,7 +677,9 @@ GATES: Final = (
         # Somebody's word for the act was given under other rules; and what is gone with its process cannot wait for one.
         {
             "agent": "pending",
+            "token": "pending",
             "resumed": "approval_void",
+            "resumed token": "approval_void",
             "owner": "approval_required",
             "hook": "approval_required",
             "hook fired": "approval_required",
@@ -612,7 +697,10 @@ GATES: Final = (
     Gate(
         "revoked meanwhile",
         revoked_meanwhile,
-        {**every("changed_meanwhile"), **dict.fromkeys(("agent", "resumed", "fired", "inside"), "forbidden")},
+        {
+            **every("changed_meanwhile"),
+            **dict.fromkeys(("agent", "token", "resumed", "resumed token", "fired", "inside"), "forbidden"),
+        },
     ),
     Gate("level lowered meanwhile", lowered_meanwhile, every("changed_meanwhile")),
     Gate("budget used up meanwhile", used_up_meanwhile, every("budget_exceeded")),
@@ -633,7 +721,7 @@ def held(yard: Yard, door: Door, gate: Gate, given: Any) -> None:
     records = [(each.event, each.code) for each in yard.calls_since(before) if each.event in OF_CALLS]
     if door.kind == "answered":
         records = [each for each in records if each[0] != "skill_approval_queued"]
-    if not gate.recorded:
+    if not gate.recorded or wanted == "unauthenticated":  # who is not let in makes no call
         assert records == []
     elif wanted == "pending":
         assert records == [("skill_approval_queued", "")]

@@ -185,7 +185,7 @@ def test_a_yes_whose_run_was_refused_for_a_while_is_taken_up_later(asking: Machi
     assert f"Take it up: metier approvals approve {approval}" in said
     asking.metier("resume")
     assert "Boil, then pour." in asking.metier("approvals", "approve", approval).stdout
-    assert "has run already" in asking.metier("approvals", "approve", approval, check=1).stderr
+    assert "begun already" in asking.metier("approvals", "approve", approval, check=1).stderr
 
 
 def test_what_changed_since_it_was_approved_does_not_run_when_it_is_taken_up_later(asking: Machine) -> None:

@@ -3,12 +3,14 @@
 import json
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import anyio
+import httpx2
 import pytest
 from click.testing import CliRunner
 from msgspec import structs
@@ -21,6 +23,7 @@ from metier.blocking import SyncRuntime
 from metier.catalog.bundle import BundleStore
 from metier.catalog.here import owner
 from metier.catalog.hold import bind, declared_by, hold
+from metier.config import mcp
 from metier.config.settings import Settings
 from metier.doors.cli import metier as command
 from metier.doors.telegram.taking_up import take_up
@@ -28,6 +31,7 @@ from metier.hooks import run_hook
 from metier.hooks.happening import Fired
 from metier.hooks.installed import Hook
 from metier.kernel import firing, schedule, schedule_store, trigger, trigger_store
+from metier.kernel.behalf import Behalf
 from metier.kernel.trigger_match import Occasion
 from metier.model.approval import Approval
 from metier.model.call import Cause, Principal
@@ -41,10 +45,12 @@ from metier.record.chain import Record
 from metier.record.database import Database
 from metier.record.deciding import Decider, decide
 from metier.record.principals import add_principal
+from metier.record.tokens import RIGHTS, Made, add_token
 from metier.record.trust import TrustStore
 from metier.record.verify import Verification, verify
 from metier.runtime import Runtime, living, probing, sandboxes, state
 from metier.runtime.as_owner import call_as_owner, operate
+from metier.runtime.engine import opened as opened_engine
 from metier.runtime.kernel_parts import Parts
 from metier.runtime.own import OwnRun, run_own
 
@@ -114,7 +120,9 @@ class Yard:
         monkeypatch.setenv("PATH", str(self.machine.bin))
         monkeypatch.delenv("METIER_HOME", raising=False)
         monkeypatch.chdir(self.machine.project)
-        monkeypatch.setattr(sandboxes, "make_sandboxes", lambda settings, tasks=None: ((self.box,), ()))
+        monkeypatch.setattr(
+            sandboxes, "make_sandboxes", lambda settings, tasks=None, watch=None: ((self.box,), ())
+        )
         self.path = self.machine.settings().database
         with self.opened() as database:
             ann = Registered(id=ANN, kind="human", roles=frozenset({"operator"}))
@@ -262,7 +270,8 @@ class Yard:
         made = trigger.read({**told, "tool": self.tool.name, "arguments": self.arguments})
 
         async def fire(parts: Parts) -> None:
-            trigger_store.stored(parts.store, {"t1": made}, owner=ANN, skill="")
+            since = parts.triggers._since(ANN)
+            trigger_store.stored(parts.store, {"t1": made}, owner=ANN, skill="", since=since)
             [kept] = trigger_store.all_triggers(parts.store)
             came = Occasion(kind="message", name="", source="metier", counted="", around={}, text="tea")
             assert (await parts.triggers._rounds._firing.fire(kept, came)).fired
@@ -386,7 +395,12 @@ class Yard:
     def _resident(self, runtime: Runtime, by: str) -> Any:
         skill = runtime.catalog.by_name["tea"].skill
         return SimpleNamespace(
-            skill=skill, by=by, call_id="", digest="", depth_in=lambda _: 1, cause_in=lambda _: Cause()
+            skill=skill,
+            by=Behalf(by),
+            call_id="",
+            digest="",
+            depth_in=lambda _: 1,
+            cause_in=lambda _: Cause(),
         )
 
     def inside(self) -> Ended:
@@ -398,6 +412,84 @@ class Yard:
                 return await runtime._engine.inner.call(outer.id, "tea", self.tool.name, self.arguments)
 
         return ended(self.with_runtime(operate))
+
+    # --- over HTTP
+
+    def token(self, principal: str = "agent:library") -> str:
+        """A token of somebody's, with everything that he may do."""
+        with self.opened() as database:
+            made = add_token(
+                database,
+                principal=principal,
+                name="yard",
+                scopes=RIGHTS,
+                expires_at=time.time() + 3_600,
+                by=owner(),
+                owner=owner(),
+            )
+        assert isinstance(made, Made), made
+        return made.text
+
+    def with_server(self, act: Callable[["Served"], Awaitable[Any]], *, mcp: bool = False) -> Any:
+        """Do something with a server that is started for it, on a socket of this machine."""
+        from metier.doors.http.opening import open_door
+
+        self._show_tool()
+
+        async def main() -> Any:
+            async with (
+                opened_engine(lambda: self.machine.settings(), watch=False) as engine,
+                open_door(engine, port=0, mcp=mcp) as door,
+            ):
+                return await act(Served(door.url))
+
+        return anyio.run(main)
+
+    def over_http(self, token: str) -> Ended:
+        asked = {"tool": self.tool.name, "arguments": self.arguments}
+        return self.with_server(lambda served: served.ended(token, "/api/v1/calls", asked))
+
+    def handled_over_http(self, token: str) -> Ended:
+        asked = {"tool_calls": self.as_a_provider_writes_it()}
+        return self.with_server(lambda served: served.ended(token, "/api/v1/handle", asked))
+
+    def approved_with_token(self) -> tuple[str, str]:
+        return self.token(), self.approved().approval_id
+
+    def taken_up_over_http(self, given: tuple[str, str]) -> Ended:
+        token, approval = given
+        return self.with_server(
+            lambda served: served.ended(token, f"/api/v1/approvals/{approval}/take-up", {})
+        )
+
+    def queued_with_token(self) -> tuple[str, str]:
+        return self.token(owner()), self.queued().approval_id
+
+    def approved_over_http(self, given: tuple[str, str]) -> Ended:
+        """A person approves what he is shown, and has it run."""
+        token, approval = given
+        path = f"/api/v1/approvals/{approval}"
+
+        async def act(served: "Served") -> Ended:
+            shown = await served.asked(token, path)
+            await served.asked(token, f"{path}/approve", {"fingerprint": shown["fingerprint"]})
+            return await served.ended(token, f"{path}/take-up", {})
+
+        return self.with_server(act)
+
+    def told_by_stream(self, given: tuple[str, str]) -> Ended:
+        """A call is made over HTTP, and how it ended is what somebody is told who listens."""
+        token, person = given
+        asked = {"tool": self.tool.name, "arguments": self.arguments}
+
+        async def act(served: "Served") -> Ended:
+            async with served.listening(person) as told:
+                made = await served.asked(token, "/api/v1/calls", asked)
+                if "outcome" not in made or made.get("code") == "record_unavailable":
+                    return ended(made)  # there was no call, or no record of it
+                return await told(made["call_id"])
+
+        return self.with_server(act)
 
     def run_and_answer(self) -> Ended:
         """The owner runs a file of his own, is asked, and says yes."""
@@ -421,6 +513,117 @@ class Yard:
         value = hook["context"] if isinstance(hook, dict) else "done"
         return Report(ending="returned", value=value)
 
+    # --- over MCP
+
+    def over_mcp_lines(self) -> Ended:
+        """A client of the older generation at the other end of two pipes, as `metier mcp` has it."""
+        from mcp import Client
+
+        from mcp_desk import over
+        from metier.doors.mcp.stdio import serve
+
+        self._show_tool()
+        self._waits_for_nobody()
+        agent = Principal(id="agent:mcp", kind="agent", on_behalf_of=owner())
+        (theirs, out), (back, ours) = os.pipe(), os.pipe()
+
+        async def main() -> Any:
+            async with anyio.create_task_group() as tasks:
+
+                async def run() -> None:
+                    with os.fdopen(theirs, "rb", 0) as source, os.fdopen(ours, "wb") as sink:
+                        await serve(self.machine.settings, agent, source, sink)
+
+                tasks.start_soon(run)
+                with os.fdopen(out, "wb", 0) as to_server, os.fdopen(back, "rb") as from_server:
+                    async with Client(over(to_server, from_server), mode="legacy", cache=None) as client:
+                        return await client.call_tool(self.tool.name, self.arguments)
+
+        return ended_mcp(anyio.run(main).content[0].text)
+
+    def over_mcp_http(self, token: str) -> Ended:
+        """One request of the newer generation."""
+        self._waits_for_nobody()
+        version, name = "2026-07-28", self.tool.name
+        about = {
+            "io.modelcontextprotocol/protocolVersion": version,
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+        params = {"name": name, "arguments": self.arguments, "_meta": about}
+        asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        headers = {
+            "accept": "application/json, text/event-stream",
+            "content-type": "application/json",
+            "mcp-protocol-version": version,
+            "mcp-method": "tools/call",
+            "mcp-name": name,
+        }
+
+        async def act(served: "Served") -> Ended:
+            async with served.client(token) as client:
+                answer = await client.post("/mcp", content=json.dumps(asked), headers=headers)
+            told = answer.json()
+            return ended_mcp(told["result"]["content"][0]["text"]) if "result" in told else ended(told)
+
+        return self.with_server(act, mcp=True)
+
+    def _waits_for_nobody(self) -> None:
+        """What has to be decided is told at once, and not held a while."""
+        self.patch.setattr(mcp, "checked", lambda written: structs.replace(written, wait_seconds=0.0))
+
+
+class Served:
+    """A server, for who speaks HTTP to it."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def client(self, token: str) -> httpx2.AsyncClient:
+        headers = {"authorization": f"Bearer {token}"}
+        return httpx2.AsyncClient(base_url=self.url, headers=headers, timeout=20, trust_env=False)
+
+    async def asked(self, token: str, path: str, body: Any = None) -> Any:
+        async with self.client(token) as client:
+            sent = json.dumps(body) if body is not None else ""
+            kind = {"content-type": "application/json"}
+            answer = await (
+                client.post(path, content=sent, headers=kind) if body is not None else client.get(path)
+            )
+            assert answer.status_code < 500, answer.text
+            return answer.json()
+
+    async def ended(self, token: str, path: str, body: Any) -> Ended:
+        answer = await self.asked(token, path, body)
+        return answered(answer["messages"]) if "messages" in answer else ended(answer)
+
+    @asynccontextmanager
+    async def listening(self, token: str) -> AsyncGenerator[Callable[[str], Awaitable[Ended]]]:
+        got: list[dict[str, Any]] = []
+        ready = anyio.Event()
+
+        async def read() -> None:
+            async with self.client(token) as client, client.stream("GET", "/api/v1/events") as answer:
+                async for line in answer.aiter_lines():
+                    ready.set()
+                    if line.startswith("data: "):
+                        got.append(json.loads(line[6:]))
+
+        async def told(call_id: str) -> Ended:
+            kinds = {"call.ended": "ran", "call.refused": "refused", "approval.pending": "pending"}
+            with anyio.fail_after(10):
+                while True:
+                    for each in got:
+                        if each.get("call_id") == call_id and each["kind"] in kinds:
+                            return Ended(kinds[each["kind"]], each.get("code", ""), str(each))
+                    await anyio.sleep(0.02)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read)
+            with anyio.fail_after(10):
+                await ready.wait()
+            yield told
+            tasks.cancel_scope.cancel()
+
 
 DECIDER = Decider(id=owner(), kind="human", rights=ROLES["owner"])
 
@@ -436,12 +639,18 @@ def ended(outcome: Any) -> Ended:
             return Ended("refused", code, str(outcome))
         case Pending() | {"outcome": "pending"} | {"error": "pending_approval"}:
             return Ended("pending", "", str(outcome))
+        case {"status": 401, "code": code}:
+            return Ended("refused", code, str(outcome))
         case {"error": code}:
             return Ended("refused", code, str(outcome))
         case "done":
             return Ended("ran")
         case _:
             raise AssertionError(f"no end of a call: {outcome!r}")
+
+
+def ended_mcp(text: str) -> Ended:
+    return ended(json.loads(text) if text.startswith("{") else text)
 
 
 def answered(messages: list[dict[str, Any]]) -> Ended:

@@ -27,6 +27,7 @@ from metier.model.entry import (
     Operation,
     Program,
     PythonHandler,
+    RemoteTool,
     ScriptHandler,
     WasmModule,
 )
@@ -304,9 +305,10 @@ def _job(approved: ApprovedCall, workshop: Workshop) -> Job | Refused:
             call, "not_runnable", entry, remedy="`metier skills check` says what is missing on this machine"
         )
     in_skill = isinstance(tool.entry, Program)
-    cwd: str | NoPlace = "" if in_skill else inside(call.cwd, granted_places)
-    if isinstance(entry, Command) and entry.cwd:
-        cwd = started_in(entry.cwd, granted_places, workshop.ground, bundle=bundle)
+    # A server lives on when the call is over, so it does not start where that is made.
+    cwd: str | NoPlace = "" if in_skill or isinstance(entry, RemoteTool) else inside(call.cwd, granted_places)
+    if own_start := _starts_in(entry):
+        cwd = started_in(own_start, granted_places, workshop.ground, bundle=bundle)
     if isinstance(cwd, NoPlace):
         return _refused(call, cwd.code, cwd.reason, remedy=cwd.remedy)
     hook = hook_of(entry, valid.arguments)
@@ -351,17 +353,32 @@ def _entry(
     """The entry as it will run: a command's line is filled in, a call may name a program, all others stay as they are."""
     if isinstance(entry, Program):
         return program_of(arguments, snapshot, binaries)
+    if isinstance(entry, RemoteTool) and entry.reached is not None:
+        return _not_there(entry.reached.argv[:1], binaries) or entry
     if not isinstance(entry, Command):
         return entry
     line = filled(entry.argv, arguments)
     if isinstance(line, str):
         return line
-    if line[0] not in binaries:
-        return (
-            f"the program {line[0]!r} is not declared, or not found in a folder of your path that only you and root "
-            "can write to"
-        )
-    return Command(argv=line, cwd=entry.cwd)
+    return _not_there(line[:1], binaries) or Command(argv=line, cwd=entry.cwd)
+
+
+def _not_there(names: Sequence[str], binaries: Mapping[str, str]) -> str:
+    """Why one of the programs cannot be started; empty when all can."""
+    for name in names:
+        if name not in binaries:
+            return (
+                f"the program {name!r} is not declared, or not found in a folder of your path that only you and root "
+                "can write to"
+            )
+    return ""
+
+
+def _starts_in(entry: Entry) -> str:
+    """The folder that an entry itself names; empty where it names none."""
+    if isinstance(entry, RemoteTool):
+        return entry.reached.cwd if entry.reached is not None else ""
+    return entry.cwd if isinstance(entry, Command) else ""
 
 
 def _hidden_interpreter(binaries: Mapping[str, str], ground: Ground) -> str:

@@ -24,6 +24,7 @@ def test_the_examples_of_all_dialects_are_found_and_in_order() -> None:
     assert found == [
         ("amber", "usable"),
         ("friday", "usable"),
+        ("mcp_server", "unavailable"),  # its program is for the operator to install
         ("metahuman", "usable"),
         ("metier", "usable"),
     ]

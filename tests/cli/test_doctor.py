@@ -33,7 +33,7 @@ def start(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Start:
     monkeypatch.chdir(machine.project)
 
     def run(boxes: tuple[Box, ...], *args: str, status: int, color: bool = False) -> Result:
-        monkeypatch.setattr(sandboxes, "make_sandboxes", lambda settings, tasks=None: (boxes, ()))
+        monkeypatch.setattr(sandboxes, "make_sandboxes", lambda settings, tasks=None, watch=None: (boxes, ()))
         done = CliRunner().invoke(metier, ["doctor", *args], color=color)
         assert done.exit_code == status, (done.exit_code, done.output, done.exception)
         assert all(box.closed == 1 for box in boxes), "nothing is kept warm afterwards"

@@ -152,3 +152,28 @@ def test_rules_stand_in_front_of_the_owners_own_runs_too(machine: Machine) -> No
     assert machine.metier("run", "hello.py").stdout == "hello\n"
     write(machine, rule.format("operator.run"))
     assert "not today" in machine.metier("run", "hello.py", check=3).stderr
+
+
+@pytest.mark.parametrize("name", ["fs_write", "fs_write/execute"])
+def test_cap_15_the_rule_in_the_documentation_denies_what_it_says(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Its tool has a name that models are told and a whole one. A call is denied by whichever it comes, and there is nothing to warn of."""
+    text = (Path(__file__).parents[2] / "docs/policy.md").read_text(encoding="utf-8")
+    rule = text.partition("```toml\n")[2].partition("\n\n")[0]
+    assert 'tool = ["fs_write", ' in rule
+    write(machine, rule.replace("/etc/", "memory/"))
+    assert machine.json("policy", "check", "--json")["warnings"] == []
+    monkeypatch.setenv("HOME", str(machine.home))
+    monkeypatch.delenv("METIER_HOME", raising=False)
+    with SyncRuntime.open(project=str(machine.project), watch=False) as metier:
+        for path in ("memory/tea.md", "notes/tea.md"):
+            outcome = metier.call(name, {"path": path, "content": "tea"})
+            denied = isinstance(outcome, Refused) and any("no-etc" in each for each in outcome.reasons)
+            assert denied is path.startswith("memory/"), outcome
+
+
+def test_an_allow_that_gives_no_whole_name_is_a_warning_that_says_it(machine: Machine) -> None:
+    write(machine, '[[rule]]\ndecision = "allow"\nbecause = "so"\ntool = "fs_read"\n')
+    (said,) = machine.json("policy", "check", "--json")["warnings"]
+    assert "did you mean 'fs_read/execute'" in said["message"]

@@ -41,7 +41,7 @@ def start(machine: Machine, monkeypatch: pytest.MonkeyPatch, box: Box) -> Start:
     monkeypatch.setenv("HOME", str(machine.home))
     monkeypatch.setenv("TEA_TOKEN", "t0ken")
     monkeypatch.delenv("METIER_HOME", raising=False)
-    monkeypatch.setattr(sandboxes, "make_sandboxes", lambda settings, tasks=None: ((box,), ()))
+    monkeypatch.setattr(sandboxes, "make_sandboxes", lambda settings, tasks=None, watch=None: ((box,), ()))
     monkeypatch.chdir(machine.project)
     (machine.project / "main.py").write_text(SOURCE, encoding="utf-8")
 
@@ -367,7 +367,7 @@ def test_lnx_02_without_a_sandbox_that_keeps_its_promises_nothing_runs(
     lost = frozenset({Guarantee.CONTENTS})
     why = Missing(what="bubblewrap", why="not found", remedy="apt install bubblewrap", costs=lost)
     weak = Box("weak", promises=EVERYTHING - lost, lacks=(why,))
-    monkeypatch.setattr(sandboxes, "make_sandboxes", lambda settings, tasks=None: ((weak,), ()))
+    monkeypatch.setattr(sandboxes, "make_sandboxes", lambda settings, tasks=None, watch=None: ((weak,), ()))
     done = start("main.py", status=3)
     assert "Refused (sandbox_unavailable); nothing ran." in done.stderr
     assert "files outside the grants" in done.stderr

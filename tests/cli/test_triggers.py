@@ -58,12 +58,32 @@ def test_a_trigger_is_read_from_a_file_or_standard_input(machine: Machine) -> No
         (("no-such-file.json",), 2, "cannot be read"),
         (("--name", "x", "--message", "(", "--match", "regex", "--tool", "t"), 1, "missing )"),
         (("--name", "x", "--message", "a"), 1, "it does nothing"),
+        (("--name", "x", "--message", "a", "--tool", "t", "--cooldown", "inf"), 2, "number of seconds"),
+        (("--name", "x", "--message", "a", "--tool", "t", "--cooldown", "nan"), 2, "number of seconds"),
+        (("--name", "x", "--message", "a", "--tool", "t", "--cooldown", "-1"), 2, "number of seconds"),
+        (("--name", "x", "--event", "e", "--tool", "t", "--reply", "r"), 2, "sendTo"),
+        (("--name", "x", "--message", "a", "--tool", "t", "--source", "s"), 2, "--event"),
+        (("trigger.json", "--name", "x"), 2, "--name cannot be added"),
+        (("trigger.json", "--cooldown", "0"), 2, "--cooldown cannot be added"),
     ],
 )
 def test_what_is_no_trigger_is_refused_with_the_reason(
     machine: Machine, given: tuple[str, ...], status: int, said: str
 ) -> None:
     assert said in machine.metier("triggers", "add", *given, check=status).stderr
+
+
+def test_who_waits_for_calls_of_a_tool_that_is_not_there_is_told_so(machine: Machine) -> None:
+    known = machine.metier("triggers", "add", "--name", "x", "--on-tool", "fs_read", "--tool", "search_index")
+    assert known.stderr == ""
+    odd = machine.metier("triggers", "add", "--name", "y", "--on-tool", "fs_raed", "--tool", "search_index")
+    assert odd.stdout.startswith("✓ y is set up")
+    assert odd.stderr == "Mind: there is no tool 'fs_raed' here now whose calls set off triggers.\n"
+    tried = machine.metier("triggers", "test", "--on-tool", "fs_read/execute")
+    assert " x " in tried.stdout
+    assert tried.stderr == ""
+    steering = machine.metier("triggers", "test", "--on-tool", "skills.disable").stderr
+    assert steering.startswith("Mind: there is no tool 'skills.disable'")
 
 
 def test_a_skill_that_declares_nothing_has_nothing_to_accept(machine: Machine) -> None:

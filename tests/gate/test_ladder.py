@@ -107,3 +107,26 @@ def test_reading_a_trusted_skill_is_no_act_at_any_level() -> None:
         assert judged(level, effect="read", subject="name", risk="low", minimum_trust="bounded_auto") is (
             Decision.ABSTAIN
         )
+
+
+@pytest.mark.parametrize("name", ["channels.send_message", "schedules.notify"])
+@pytest.mark.parametrize("who", ["agent:trigger/trg_1", "agent:schedule/sch_1", "agent:host"])
+@pytest.mark.parametrize("level", LEVELS)
+def test_where_nothing_runs_by_itself_no_trigger_sends_anything_by_itself(
+    level: TrustLevel, who: str, name: str
+) -> None:
+    module, _, operation = name.partition(".")
+    tool = Tool(
+        name=name,
+        description="",
+        parameters={},
+        entry=Operation(module=module, operation=operation),
+        privileged=True,
+        risk="medium",
+        minimum_trust="supervised_auto",
+    )
+    call = Call(id="call_1", principal=Principal(id=who, kind="agent"), tool=name, arguments={})
+    valid = ValidCall(call=call, tool=tool, arguments={}, skill=None, permissions=PermissionSet())
+    found = ladder(valid, Situation(level=level)).decision
+    itself = who == "agent:host" or level not in ("observe", "suggest")
+    assert found is (ALLOW if itself else DENY if level == "observe" else ASK)

@@ -332,3 +332,17 @@ def test_what_the_gate_would_say_is_always_among_what_is_thought_possible(
     assert found is not None and found.before is before
     assert judged(valid, replace(then, rules=new))[0] in found.after
     assert found.state == "same" or len(found.after) == 1 or found.unknown
+
+
+def test_a_tool_is_meant_by_what_models_are_told_and_of_one_that_is_gone_that_is_not_known() -> None:
+    new = rules(rule(DENY, tool="fs_write"))
+    then = past("allow", BY_LADDER, tool="fs_write/execute")
+    there = {"fs_write/execute": Known(told="fs_write")}
+    found = Replay(new, there).one(then, lambda name: GONE)
+    assert found is not None and found.after == (DENY,)
+    renamed = Replay(new, {"fs_write/execute": Known(told="write")}).one(then, lambda name: GONE)
+    assert renamed is not None and renamed.after == (ALLOW,)
+    gone = replayed(new, then)
+    assert (gone.state, set(gone.after)) == ("undecidable", {ALLOW, DENY})
+    assert "is not recorded, and the tool is gone" in gone.unknown[0]
+    assert replayed(new, past("allow", BY_LADDER, tool="notes/add")).after == (ALLOW,)

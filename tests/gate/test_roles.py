@@ -12,7 +12,7 @@ from metier.gate.situation import Situation
 from metier.model.call import Call, Principal, ValidCall
 from metier.model.entry import Operation
 from metier.model.permission import PermissionSet
-from metier.model.role import EXECUTE, ROLES, SETTINGS, Kind, Standing
+from metier.model.role import EXECUTE, READ_AUDIT, ROLES, SETTINGS, Kind, Registered, Standing
 from metier.model.skill import Tool
 from metier.model.verdict import Decision, Verdict
 
@@ -90,3 +90,23 @@ def test_the_documents_table_of_roles_is_the_one_that_holds() -> None:
     text = (Path(__file__).parents[2] / "docs" / "principals.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\w+) \| ((?:`[a-z:]+` ?)+) \|", text, re.MULTILINE)
     assert {role: frozenset(re.findall(r"[a-z]+:[a-z]+", rights)) for role, rights in rows} == ROLES
+
+
+def test_a_scope_is_said_to_be_lacking_only_where_another_token_would_help() -> None:
+    made = Tool(name="t", description="", parameters={}, entry=ENTRY)
+    owner = Principal(id=OWNER, kind="human", scopes=frozenset({SETTINGS}), token="a")
+    vic = Registered(id="human:vic", kind="human", roles=frozenset({"viewer"}))
+    viewer = Principal(id=vic.id, kind="human", scopes=frozenset({READ_AUDIT}), token="b")
+    for principal, said in (
+        (owner, "lacks the scope 'skills:execute'"),
+        (viewer, "lacks the right 'skills:execute'"),
+    ):
+        call = Call(id="1", principal=principal, tool="t", arguments={})
+        valid = ValidCall(call=call, tool=made, arguments={}, skill=None, permissions=PermissionSet())
+        verdict = roles(valid, Situation(standing=standing(principal, {vic.id: vic}, OWNER)))
+        assert verdict.decision is Decision.DENY
+        assert said in verdict.reasons[0]
+        everything = Standing(
+            rights=ROLES["owner"]
+        )  # whatever was found out, a scope that is not there gives nothing
+        assert roles(valid, Situation(standing=everything)).decision is Decision.DENY

@@ -351,3 +351,17 @@ def test_what_decided_is_bound_and_nothing_else() -> None:
     ):
         assert Rules(rules=(changed,)).deciding_digest(a_call()) != before
     assert Rules(rules=(ours, a_rule(2, ALLOW, effect="act"))).deciding_digest(a_call()) != before
+
+
+def test_cap_15_a_tool_is_forbidden_by_either_of_its_names_and_allowed_by_the_whole_one() -> None:
+    call = a_call("fs_write/execute", outward="fs_write")
+    for decision in (ASK, DENY):
+        assert judged([a_rule(1, decision, tool="fs_write")], call) is decision
+        assert judged([a_rule(1, decision, tool="fs_write/execute")], call) is decision
+        assert judged([a_rule(1, decision, tool="fs_writ|execute|fs_write/")], call) is ABSTAIN
+        assert judged([a_rule(1, decision, tool="fs_write", principal="agent:b")], call) is ABSTAIN
+    assert judged([a_rule(1, ALLOW, tool="fs_write/execute")], call) is ALLOW
+    # What models are told is the skill's own word, and no permission rests on that.
+    assert judged([a_rule(1, ALLOW, tool="fs_write")], call) is ABSTAIN
+    # A name that is made from the whole one counts as well.
+    assert judged([a_rule(1, DENY, tool="notes__add")], a_call("notes/add")) is DENY

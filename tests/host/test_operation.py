@@ -314,7 +314,7 @@ def test_where_a_rule_wants_it_asked_the_code_is_told_and_only_that_act_runs_onc
     done = desk.machine.metier("approvals", "approve", approval)
     assert json.loads(done.stdout)["results"][0]["path"] == "memory/tea.json"
     again = desk.machine.metier("approvals", "approve", approval, check=1)
-    assert "has run already" in again.stderr
+    assert "begun already" in again.stderr
     after = records(desk)
     assert outer == [each for each in after if each.tool == "recall/execute"]
     assert [

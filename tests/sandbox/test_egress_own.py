@@ -275,6 +275,7 @@ def test_only_what_is_the_operators_own_is_made_with_an_origin_of_its_own() -> N
     }
     assert "host/gateway_client.py" in found
     assert found <= {
+        "doors/http/oidc_provider.py",
         "doors/telegram/api.py",
         "host/gateway_client.py",
         "host/model_client.py",

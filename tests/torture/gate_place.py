@@ -64,7 +64,7 @@ class Place:
 
         box = Box(report=leave_its_name)
         metier.runtime.OWN_TOOLS = state.OWN_TOOLS = {POUR.name: POUR}  # type: ignore[misc]
-        sandboxes.make_sandboxes = lambda settings, tasks=None: ((box,), ())  # type: ignore[assignment]
+        sandboxes.make_sandboxes = lambda settings, tasks=None, watch=None: ((box,), ())  # type: ignore[assignment]
         return box
 
     @asynccontextmanager

@@ -168,6 +168,10 @@ class _Places:
         """Everybody by name, once all are there and it can be said who lacks whom, or what another has."""
         by_name = {name: self.listed[index] for name, index in self.by_name.items()}
         found = with_function_names(by_name, self.listed)
+        if any(each.skill and each.skill.dialect == "mcp_server" for each in found.values()):
+            from metier.catalog.mcp_names import with_server_names  # most installations have none
+
+            found = with_server_names(found)
         if any(each.skill and each.skill.depends_on for each in found.values()):
             found = with_dependencies(found)
         for name, index in self.by_name.items():
@@ -243,6 +247,7 @@ def _listed(
         skill=compiled.skill,
         diagnostics=compiled.diagnostics,
         signature=found.signature,
+        since=probes.since.get(found.folder, ""),
         probe=bool(compiled.probe),
     )
 
@@ -302,7 +307,7 @@ class _Judge:
             return msgspec.structs.replace(each, skill=skill)
         if skill.status == "disabled":  # its own manifest says so, and nobody else can say otherwise
             return each
-        if skill.status == "pending_approval" and not stand.digest:
+        if skill.status == "pending_approval" and not stand.digest and stand.status != "disabled":
             return msgspec.structs.replace(each, vouched=False)  # until the operator trusts these very bytes
         if stand is not UNBOUND or skill.status != "active":
             skill = msgspec.structs.replace(skill, status=stand.status, why=stand.why, digest=stand.digest)

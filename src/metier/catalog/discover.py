@@ -19,7 +19,7 @@ from metier.model.diagnostic import Diagnostic
 from metier.openfile import Signature, read_small, signature_of, spelled
 
 MANIFEST: Final = "SKILL.md"
-_OWN_FOLDER: Final = frozenset({"skill.json", "skill.yaml", "skill.yml"})
+_OWN_FOLDER: Final = frozenset({"skill.json", "skill.yaml", "skill.yml", "mcp_server.json"})
 """Other manifests that make a skill of the folder they lie in."""
 _CODE: Final = (".py", ".ts", ".js")
 _SCRIPT: Final = (".ts", ".js")
@@ -186,7 +186,7 @@ def _other_spelling(
 ) -> Found | None:
     """The skill in `folder` whose manifest is spelled in another case, or is no Markdown."""
     name = next((entry.name for entry in listing if entry.name.lower() == "skill.md"), None)
-    name = name or min((entry.name for entry in listing if entry.name in _OWN_FOLDER), default=None)
+    name = name or _first({entry.name for entry in listing} & _OWN_FOLDER) or None
     if name is None:
         return _named_like_its_folder(folder, listing, known, hard_links=hard_links)
     if found := _unchanged(folder, f"{folder}/{name}", known, hard_links=hard_links):
@@ -331,7 +331,7 @@ def manifests_among(folder: str, names: Set[str]) -> list[str]:
         names: of the plain files that lie there.
     """
     found = [name for name in names if name.lower() == "skill.md"]
-    if not found and (own := min(names & _OWN_FOLDER, default="")):
+    if not found and (own := _first(names & _OWN_FOLDER)):
         found = [own]
     others = (name for name in names if name.endswith(".json") and name not in _OWN_FOLDER)
     return sorted(
@@ -362,6 +362,11 @@ def other_manifests(manifest: str, names: Set[str]) -> tuple[Diagnostic, ...]:
         " what it offers nor what it forbids; keep one of them"
     )
     return (_warning("other_manifest", message),)
+
+
+def _first(names: Set[str]) -> str:
+    """Which of several counts: a skill before the server that may lie beside it."""
+    return min(names, key=lambda name: (name == "mcp_server.json", name), default="")
 
 
 def _is_of_folder(name: str) -> bool:

@@ -14,7 +14,7 @@ from metier.catalog.bundle import BundleStore, Snapshot, measure, tree_signature
 from metier.catalog.first_use import given
 from metier.catalog.listed import Listed
 from metier.catalog.network import with_hosts
-from metier.catalog.probed import read_with
+from metier.catalog.probed import Probed, read_with
 from metier.catalog.release import recorded, vouches_for
 from metier.catalog.standing import CHANGED, DISABLED, NOT_TRUSTED, REVOKED, same_bytes, text_of
 from metier.dialects.manifest import compile_manifest
@@ -77,7 +77,7 @@ def hold(listed: Listed, *, trust: TrustStore, bundles: BundleStore, now_ns: int
         declared = with_programs(with_hosts(declared, listed.hosts), listed.acting)
     # What is judged is what the catalog says, so that must be what the bytes say.
     waits = first_use and declared is not None and declared.status == "pending_approval"
-    if declared is None or waits or _says(declared) != _says(skill):
+    if declared is None or waits or not _says_the_same(declared, skill):
         return Held(broken="it changed a moment ago; try again")
     if bundled:
         if found.signature and (seen is None or seen.tree_signature != found.signature):
@@ -88,6 +88,14 @@ def hold(listed: Listed, *, trust: TrustStore, bundles: BundleStore, now_ns: int
         return Held(bytes=found, granted=given(listed, declared.permissions)[1])
     granted = trusts.permissions.get((skill.name, found.digest), _NOTHING)
     return Held(bytes=found, granted=granted | PermissionSet(hosts=listed.hosts))
+
+
+def _says_the_same(declared: Skill, skill: Skill) -> bool:
+    if declared.dialect == "mcp_server":
+        # Some of its tools may be held back: what is left is as it was looked at.
+        left = all(tool in declared.tools for tool in skill.tools)
+        return left and _says(replace(declared, tools=())) == _says(replace(skill, tools=()))
+    return _says(declared) == _says(skill)
 
 
 def _says(skill: Skill) -> tuple[object, ...]:
@@ -129,14 +137,20 @@ def _seen(listed: Listed, skill: Skill, found: Bytes) -> Seen:
     )
 
 
-def declared_by(snapshot: Snapshot, manifest: str, *, folder: str) -> Skill | None:
-    """The skill as the stored bytes declare it: what is granted is read from what will be used."""
+def declared_by(
+    snapshot: Snapshot, manifest: str, *, folder: str, told: Probed | None = None
+) -> Skill | None:
+    """The skill as the stored bytes declare it: what is granted is read from what will be used.
+
+    Args:
+        told: what came of running them, where that is not kept yet.
+    """
     data = snapshot.read(manifest)
     if data is None:
         return None
     names = frozenset(file.path for file in snapshot.files)
     compiled = compile_manifest(data, folder=os.path.basename(folder), manifest=manifest, files=lambda: names)
-    return (read_with(compiled, snapshot) if compiled.probe else compiled).skill
+    return (read_with(compiled, snapshot, told) if compiled.probe else compiled).skill
 
 
 def bind_first(listed: Listed, skill: Skill, found: Bytes, *, trust: TrustStore, by: str) -> bool:

@@ -14,6 +14,7 @@ from metier.model.skill import Skill
 from metier.openfile import Signature
 
 UNREAD: Final = "it exists only as code and was not read yet; `metier skills trust` runs it in a sandbox without permissions, to read it"
+UNASKED: Final = "the MCP server was not asked yet which tools it has; `metier skills trust` runs it with what it was granted, to ask it"
 Shown: TypeAlias = Literal["usable", "unavailable", "pending_approval", "disabled", "broken", "shadowed"]
 
 
@@ -37,6 +38,8 @@ class Listed(Struct, frozen=True, kw_only=True, gc=False):
     """Whether a person gave his word for these very bytes. To be used is no such word."""
     bound: bool = False
     """Whether he gave it for what lay in this folder under this name, whatever lies there now."""
+    since: str = ""
+    """Since when a person lets the tools of this MCP server be used; empty for what was let in before that was noted."""
     probe: bool = False
     """Whether it exists only as code and was not read yet, so that nothing is known of it but its name."""
     offered: bool = False
@@ -69,7 +72,8 @@ class Listed(Struct, frozen=True, kw_only=True, gc=False):
         if self.skill is not None and self.skill.why:
             return self.skill.why
         if self.probe:
-            return UNREAD
+            server = self.skill is not None and self.skill.dialect == "mcp_server"
+            return UNASKED if server else UNREAD
         errors = [found.message for found in self.diagnostics if found.severity == "error"]
         return "; ".join(errors or map(str, self.missing))
 

@@ -16,9 +16,11 @@ import metier.config.agents as brain
 import metier.config.announce as announcing
 import metier.config.gateway as gateways
 import metier.config.hooks as hooking
+import metier.config.mcp as mcps
 import metier.config.openclaw as openclaw
 import metier.config.programs as programs
 import metier.config.roots as places
+import metier.config.serve as serving
 import metier.config.telegram as telegrams
 import metier.config.xbot as xbots
 from metier.config.limits import (
@@ -62,7 +64,9 @@ class _File(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     hooks: hooking.HookSettings = hooking.HookSettings()
     agents: brain.AgentSettings = brain.AgentSettings()
     memory: brain.MemorySettings = brain.MemorySettings()
+    mcp: mcps.McpSettings = mcps.McpSettings()
     announce: announcing.AnnounceSettings = announcing.AnnounceSettings()
+    serve: serving.ServeSettings = serving.ServeSettings()
     config: dict[str, Any] = {}
     """What `requires.config` of a skill is looked up in."""
     secrets: dict[str, str] = {}
@@ -152,7 +156,9 @@ def load(
         hooks=own.hooks,
         agents=brain.checked(own.agents, files[0]),
         memory=own.memory,
+        mcp=mcps.checked(own.mcp),
         announce=announcing.checked(own.announce, files[0]),
+        serve=serving.checked(own.serve, files[0]),
         config={**foreign.truths, **own.config},
         secrets=own.secrets,
         warnings=(*passed_over, *foreign.warnings, *gateway_warnings, *operator_warnings, *xbot_warnings),

@@ -9,6 +9,8 @@ from metier.config.agents import AgentSettings, MemorySettings
 from metier.config.announce import AnnounceSettings
 from metier.config.gateway import GatewaySettings, OperatorSettings
 from metier.config.hooks import HookSettings
+from metier.config.mcp import McpSettings
+from metier.config.serve import ServeSettings
 from metier.config.telegram import TelegramSettings
 from metier.config.xbot import XbotSettings
 from metier.model.program import OperatorProgram
@@ -171,7 +173,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     hooks: HookSettings = HookSettings()
     agents: AgentSettings = AgentSettings()
     memory: MemorySettings = MemorySettings()
+    mcp: McpSettings = McpSettings()
     announce: AnnounceSettings = AnnounceSettings()
+    serve: ServeSettings = ServeSettings()
     config: dict[str, Any] = {}
     secrets: dict[str, str] = {}
     """`[secrets]`: where each secret lies, by its name. References only, never a value."""

@@ -14,8 +14,9 @@ from metier.model.reserved_operations import reserved
 from metier.model.skill import Dialect, Skill, Tool
 from metier.model.text import one_line
 
-Probe: TypeAlias = Literal["", "metahuman", "xbot"]
-"""A manifest that exists only as code has to be run to be read, in a sandbox without permissions, and after trust: as what."""
+Probe: TypeAlias = Literal["", "metahuman", "xbot", "mcp_server"]
+"""A manifest that exists only as code has to be run to be read, in a sandbox without permissions, and after trust: as what. An MCP
+server has to be run too, with what it was granted: which tools it has only it knows."""
 
 
 @final

@@ -33,6 +33,10 @@ def read_manifest(
         from metier.dialects import friday  # a listing of thousands meets few of these
 
         return friday.compile_skill(data, folder=folder, manifest=manifest, location=location, source=source)
+    if name == "mcp_server.json":
+        from metier.dialects import mcp_server
+
+        return mcp_server.waiting(data, folder=folder, manifest=manifest, location=location, source=source)
     if name.endswith((".ts", ".js", ".py")) or name == "package.json":
         from metier.dialects import code_manifest
 
@@ -48,6 +52,8 @@ def instructions(data: bytes, manifest: str) -> str:
     """What a skill tells a model: the text after the frontmatter, or the field that says it."""
     name = manifest.lower()
     if name.endswith((".ts", ".js", ".py")) or name == "package.json":
+        return ""
+    if name == "mcp_server.json":
         return ""
     if name.endswith((".json", ".yaml", ".yml")):
         from metier.dialects.manifest_file import read

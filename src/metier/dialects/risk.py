@@ -84,4 +84,6 @@ def _writes_elsewhere(permissions: PermissionSet) -> bool:
 def _sends(entry: Entry, permissions: PermissionSet, *, network: bool) -> bool:
     if isinstance(entry, HttpRequest):
         return entry.method.upper() not in _ONLY_ASK
-    return network or bool(permissions.hosts) or isinstance(entry, RemoteTool)
+    # A server that runs here reaches what it was granted, like any other program; another one is elsewhere already.
+    elsewhere = isinstance(entry, RemoteTool) and (entry.reached is None or bool(entry.reached.url))
+    return network or bool(permissions.hosts) or elsewhere

@@ -8,13 +8,14 @@
 | `bounded_auto`, `adaptive_auto` | everything | low and medium risk |
 
 What says of itself that it always asks is asked at every level. An operation of Metier's that the code of a skill asks for is
-part of the skill's call, and was judged with it. Humans are bound by their roles instead.
+part of the skill's call, and was judged with it. What Metier's host does for a door it does at every level; a text that a trigger
+sends it sends at `supervised_auto` and above. Humans are bound by their roles instead.
 """
 
 from functools import cache
 from typing import Final
 
-from metier.gate.principals import is_own_act
+from metier.gate.principals import HOST, is_own_act
 from metier.gate.situation import Situation
 from metier.model.call import ValidCall
 from metier.model.entry import Operation
@@ -22,6 +23,7 @@ from metier.model.skill import Tool
 from metier.model.trust_level import TrustLevel, reaches
 from metier.model.verdict import Verdict
 
+_NOTHING_BY_ITSELF: Final = frozenset({"observe", "suggest"})
 _HUMAN: Final = Verdict.abstain("humans are bound by their roles, not by the trust level")
 _NO_ACT: Final = Verdict.abstain("reading a trusted skill is no act")
 _OURS: Final = Verdict.allow("Metier's own host does it, for what was set up")
@@ -39,20 +41,26 @@ def ladder(valid: ValidCall, situation: Situation) -> Verdict:
         return _NO_ACT
     if _is_part(valid):
         return _PART
-    if is_own_act(valid.call.principal.id, tool):
-        return _OURS
     level = situation.level
+    if is_own_act(valid.call.principal.id, tool) and _does_itself(valid.call.principal.id, level):
+        return _OURS
     if not _offered(tool, level):
         return Verdict.deny(
             f"{tool.name!r} (risk {tool.risk}) asks for trust level {tool.minimum_trust!r}, and the level is {level!r}"
         )
     if tool.approval == "always":
         return Verdict.ask(f"{tool.name!r} asks every time")
-    if level in ("observe", "suggest"):
+    if level in _NOTHING_BY_ITSELF:
         return Verdict.ask(f"at trust level {level!r} everything is asked")
     if tool.risk == "low" or (tool.risk == "medium" and level != "supervised_auto"):
         return _by_itself(tool.risk, level)
     return Verdict.ask(f"{tool.risk} risk is asked at trust level {level!r}")
+
+
+def _does_itself(id: str, level: TrustLevel) -> bool:
+    """Whether it is done whatever the level. To deliver what others asked for is no act of its own; what a trigger or a schedule
+    sends is, where nothing runs by itself."""
+    return id == HOST or level not in _NOTHING_BY_ITSELF
 
 
 def _is_part(valid: ValidCall) -> bool:

@@ -15,6 +15,7 @@ from typing import Final, Literal, TypeAlias, cast, final
 import msgspec
 from msgspec import Struct
 
+from metier.catalog.function_names import outward, outward_of
 from metier.gate.rules import FIELDS, Rule, Rules, matching
 from metier.model.confirmation_flag import FLAG
 from metier.model.digest import Json
@@ -37,6 +38,9 @@ _OTHERS_UNKNOWN: Final = (
     "only rules decided it then, and the record does not say what the other layers thought"
 )
 _COST_UNKNOWN: Final = "it names a cost, which is not recorded, and the tool is gone or has changed"
+_TOLD_UNKNOWN: Final = (
+    "it names the tool by what models are told, which is not recorded, and the tool is gone"
+)
 _SILENT: Final = "no rule speaks of it"
 _ALL: Final = frozenset(Decision)
 _DECISIONS: Final = {"allow": Decision.ALLOW, "ask": Decision.ASK, "deny": Decision.DENY}
@@ -50,10 +54,18 @@ class Known(Struct, frozen=True, kw_only=True):
     risk: str = "high"
     cost: str = "free"
     sanitize: bool = False
+    told: str = ""
+    """The name that models are told."""
 
     @classmethod
     def of(cls, tool: Tool) -> "Known":
-        return cls(effect=tool.effect, risk=tool.risk, cost=tool.cost, sanitize=tool.sanitize)
+        return cls(
+            effect=tool.effect,
+            risk=tool.risk,
+            cost=tool.cost,
+            sanitize=tool.sanitize,
+            told=outward_of(tool),
+        )
 
 
 @final
@@ -126,7 +138,7 @@ class Replay:
         answers = _answers(asked, {**dict(zip(FIELDS, facts, strict=True)), "cwd": past.cwd}, past.arguments)
         strictest = max((decision for decision, _ in answers), default=Decision.ABSTAIN)
         possible = {strictest}
-        for rule in (*(each for each in certain if each.number in hidden), *perhaps):
+        for rule in (*(each for each in certain if each.number in hidden), *(each for each, _ in perhaps)):
             # One whose condition cannot be decided is a no, and that may have been so.
             could = {Decision.ABSTAIN, rule.decision, Decision.DENY if rule.condition else rule.decision}
             possible = {max(one, other) for one in possible for other in could}
@@ -135,21 +147,36 @@ class Replay:
             reasons=tuple(reason for decision, reason in answers if decision is strictest) or (_SILENT,),
             unknown=(
                 *(f"{rule.id}: {hidden[rule.number]}" for rule in certain if rule.number in hidden),
-                *(f"{rule.id}: {_COST_UNKNOWN}" for rule in perhaps),
+                *(f"{rule.id}: {why}" for rule, why in perhaps),
             ),
         )
 
-    def _concerned(self, facts: tuple[str, ...]) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
-        """Rules that are about such a call, and those that may be, for all one knows of the tool's cost."""
+    def _concerned(self, facts: tuple[str, ...]) -> tuple[tuple[Rule, ...], tuple[tuple[Rule, str], ...]]:
+        """Rules that are about such a call, and those that may be, for all one knows of the tool's cost and its other name."""
         named: dict[str, str] = dict(zip(FIELDS, facts, strict=True))
         certain: list[Rule] = []
-        perhaps: list[Rule] = []
+        perhaps: list[tuple[Rule, str]] = []
+        known = self._tools.get(named["tool"])
         for rule in self._rules.rules:
-            unsure = "cost" in rule.names and not named["cost"]
-            about = {field: names for field, names in rule.names.items() if not (unsure and field == "cost")}
-            if all(names.hold(named[field]) for field, names in about.items()):
-                (perhaps if unsure else certain).append(rule)
+            why = _COST_UNKNOWN if "cost" in rule.names and not named["cost"] else ""
+            about = {field: names for field, names in rule.names.items() if not (why and field == "cost")}
+            if "tool" in about and not about["tool"].hold(named["tool"]):
+                if not any(map(rule.means, _told(named["tool"], known))):
+                    continue
+                del about["tool"]
+                why = why if known is not None else _TOLD_UNKNOWN
+            if not all(names.hold(named[field]) for field, names in about.items()):
+                continue
+            if why:
+                perhaps.append((rule, why))
+            else:
+                certain.append(rule)
         return tuple(certain), tuple(perhaps)
+
+
+def _told(tool: str, known: Known | None) -> tuple[str, ...]:
+    """What models are told of a tool; of one that is gone, everything that it may have been."""
+    return (known.told,) if known is not None else (outward(tool), *tool.split("/", 1))
 
 
 @final

@@ -20,7 +20,12 @@ def roles(valid: ValidCall, situation: Situation) -> Verdict:
     principal, standing, right = valid.call.principal, situation.standing, _right(valid)
     if standing.problem:
         return Verdict.deny(standing.problem)
-    if right not in standing.rights:
+    unscoped = principal.scopes is not None and right not in principal.scopes
+    if unscoped and right in standing.rights | standing.withheld:
+        return Verdict.deny(
+            f"what {principal.id!r} came with lacks the scope {right!r}; `metier tokens add` makes a token that has it"
+        )
+    if unscoped or right not in standing.rights:
         return Verdict.deny(f"{principal.id!r} lacks the right {right!r}; {_givers(right)}")
     if principal.kind == "human" and ROLES["owner"] <= standing.rights:
         return _OWNER

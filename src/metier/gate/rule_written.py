@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta, Struct, ValidationError, convert
 
 from metier.gate.conditions import Condition, condition
-from metier.gate.rules import BOUNDARIES, FIELDS, Names, Rule, matching
+from metier.gate.rules import BOUNDARIES, FIELDS, TOLD, Names, Rule, matching
 from metier.model import strictjson
 from metier.model.digest import Json, canonical
 from metier.model.skill_path import path_of
@@ -166,6 +166,7 @@ def _tried(rule: Rule, example: _Example, *, expected: bool) -> str:
     if example.tool in (None, _READS_FILES) and (wrong := _misspelled(example.args)):
         return wrong
     facts = {field: getattr(example, field) or "" for field in (*FIELDS, "cwd")}
+    facts[TOLD] = ""  # an example names its tool as the rule does
     try:
         strictjson.check(cast(Json, example.args))
         arguments = cast("dict[str, Json]", msgspec.json.decode(canonical(cast(Json, example.args))))

@@ -11,6 +11,7 @@ from typing import Final, Protocol, final
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
+from metier.catalog.function_names import outward_of
 from metier.gate.conditions import Condition, truths
 from metier.model.call import ValidCall
 from metier.model.digest import Json, digest
@@ -18,6 +19,8 @@ from metier.model.verdict import Decision, Verdict
 
 FIELDS: Final = ("tool", "skill", "principal", "channel", "effect", "risk", "cost")
 """What a rule may be about."""
+TOLD: Final = "told"
+"""Beside them among the facts: the name that models and programs are told of the tool, which is often not its whole one."""
 BOUNDARIES: Final = "/.:"
 """After these a name may end in `*`."""
 _FILED_BY: Final = ("tool", "skill", "effect", "risk")
@@ -55,10 +58,17 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     def concerns(self, facts: dict[str, str]) -> bool:
         """Whether it is about such a call at all, whatever its condition says."""
-        for field, names in self.names.items():  # noqa: SIM110  asked ten times a call, and a generator costs twice as much
-            if not names.hold(facts[field]):
+        for field, names in self.names.items():
+            if not names.hold(facts[field]) and not (field == "tool" and self.means(facts[TOLD])):
                 return False
         return True
+
+    def means(self, told: str) -> bool:
+        """Whether it names a tool by what models are told, as `metier tools` lists it. Who forbids or asks means the tool whichever of its
+        names he writes. An allow has to give the whole name: the other one is the skill's own word."""
+        return (
+            self.decision is not Decision.ALLOW and "tool" in self.names and told in self.names["tool"].exact
+        )
 
     def content(self) -> dict[str, Json]:
         """What it says, wherever in the file it stands."""
@@ -183,6 +193,7 @@ def facts_of(valid: ValidCall) -> dict[str, str]:
     call, tool = valid.call, valid.tool
     return {
         "tool": tool.name,
+        TOLD: outward_of(tool),
         "skill": valid.skill.name if valid.skill is not None else "",
         "principal": call.principal.id,
         "channel": call.surroundings.channel or "",
@@ -196,6 +207,7 @@ def facts_of(valid: ValidCall) -> dict[str, str]:
 def _keys(facts: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Under what the rules for a call may be filed. A name is also filed under each of its beginnings."""
     yield ("", "")
+    yield ("tool", facts[TOLD])
     for field in _FILED_BY:
         name = facts[field]
         yield (field, name)

@@ -15,7 +15,7 @@ from metier.catalog.hold import Held, hold
 from metier.config.settings import ApprovalSettings, BudgetSettings
 from metier.gate.agent_bytes import NO_AGENT, NamedAgent
 from metier.gate.fingerprint import CwdIdentity, cwd_identity
-from metier.gate.principals import standing
+from metier.gate.principals import standing, token_problem
 from metier.gate.rules import NO_RULES, Rules
 from metier.model.approval import StandingGrant
 from metier.model.call import Principal, ValidCall
@@ -138,7 +138,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     ground: Ground = Ground()
     steered: Written | None = None
     """As of when `steering` was read."""
-    known: dict[tuple[str, str, str | None], Situation] = {}
+    known: dict[tuple[str, str, str | None, str, frozenset[str] | None], Situation] = {}
     """Made here: what was found out about principals so far."""
 
     def __post_init__(self) -> None:
@@ -147,12 +147,14 @@ class Facts(Struct, frozen=True, kw_only=True):
     def situation_of(self, principal: Principal) -> Situation:
         """What is the case for every call of `principal`, as far as these facts tell. The same ones ask again and again, and
         of one moment the answer is the same."""
-        who = (principal.id, principal.kind, principal.on_behalf_of)
+        who = (principal.id, principal.kind, principal.on_behalf_of, principal.token, principal.scopes)
         known = self.known.get(who)
         if known is None:
             if len(self.known) >= MOST_PRINCIPALS:
                 self.known.clear()
             known = self.known[who] = self._situation_of(principal)
+        if principal.token and (problem := token_problem(principal, self.steering.tokens)):
+            return replace(known, standing=Standing(problem=problem), steered=None)
         return known
 
     def _situation_of(self, principal: Principal) -> Situation:

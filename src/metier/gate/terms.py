@@ -64,7 +64,7 @@ class Allowed(Struct, frozen=True):
         if self.steered is None or self.steered != steered(connection):
             principal = valid.call.principal
             ids = (principal.id, principal.on_behalf_of or "", *self.behind)
-            denied = steering_problem(connection, self.judged, ids)
+            denied = steering_problem(connection, self.judged, ids, principal.token)
             if denied is not None:
                 return denied
         if skill is None or found is None:

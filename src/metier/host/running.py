@@ -79,6 +79,10 @@ class Running:
     def __init__(self) -> None:
         self.runs: set[UnderWay] = set()
         """Those that are entered."""
+        self.residents: set[str] = set()
+        """Skills of which something lives on between runs."""
+        self.on_stop: list[Callable[[str], None]] = []
+        """Told the name of a skill that was stopped; nothing for all of them. Must not wait or raise."""
         self._scope: type[anyio.CancelScope] | None = None
         """What scopes of this loop are. To find that out takes as long as the rest of a short run."""
         self._stops: dict[str, int] = {}
@@ -111,12 +115,16 @@ class Running:
         for each in tuple(self.runs):
             if each.skill == skill:
                 each.end(STOPPED)
+        for told in self.on_stop:
+            told(skill)
 
     def stop_all(self, why: str) -> None:
         """End every run there is, also those that are prepared and have not begun."""
         self._all_stops += 1
         for each in tuple(self.runs):
             each.end(f"everything was stopped: {why}")
+        for told in self.on_stop:
+            told("")
 
     def cancel(self, call_id: str, by: str) -> None:
         """End the run of one call, if it is here."""
@@ -161,8 +169,8 @@ class Running:
 
     @property
     def skills(self) -> frozenset[str]:
-        """Those that have a run under way; the empty name stands for what belongs to none."""
-        return frozenset(each.skill for each in self.runs)
+        """Those that have a run under way, or something that lives; the empty name stands for what belongs to none."""
+        return frozenset(each.skill for each in self.runs) | self.residents
 
 
 def _written(disable: Disable, each: _Violation) -> bool:

@@ -24,6 +24,10 @@ class Principal(Struct, frozen=True, kw_only=True):
     on_behalf_of: str | None = None
     roles: frozenset[str] = frozenset()
     capabilities: frozenset[str] = frozenset()
+    scopes: frozenset[str] | None = None
+    """The most it may do, whatever its roles give: the rights that its token was given. None where there is no such bound."""
+    token: str = ""
+    """Id of the API token it came with, or empty. Once that is revoked or over, it may do nothing."""
 
 
 @final
@@ -49,6 +53,8 @@ class Cause(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Who is counted for the first of them: a chat, a skill, a caller. Empty where nothing was fired."""
     chat: str = ""
     """The chat whose message began it, as `channel/chat`."""
+    by: str = ""
+    """Id of the trigger that fired last. It is not set off by what it does itself, however deep inside."""
 
 
 @final

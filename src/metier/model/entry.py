@@ -88,11 +88,32 @@ class InlineCode(Struct, frozen=True, kw_only=True, tag_field="kind", tag="code"
 
 
 @final
-class RemoteTool(Struct, frozen=True, kw_only=True, tag_field="kind", tag="mcp"):
-    """A tool of a remote MCP server."""
+class McpServer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How an MCP server is reached: a program that speaks on its standard input and output, or an address."""
+
+    argv: tuple[str, ...] = ()
+    """Empty for a server at an address."""
+    cwd: str = ""
+    """As that of a command."""
+    environment: dict[str, str] = {}
+    """Variables with fixed values. Nothing secret: it stands in the skill's own file."""
+    secret_environment: dict[str, str] = {}
+    """Variable → name of the secret it holds, which the server then sees."""
+    url: str = ""
+    headers: dict[str, str] = {}
+    """A value may end in `{{secret:NAME}}`, as that of an HTTP request."""
+
+
+@final
+class RemoteTool(Struct, frozen=True, kw_only=True, tag_field="kind", tag="mcp", omit_defaults=True):
+    """A tool of an MCP server. Without a name: what tools there are."""
 
     server: str
     tool: str
+    reached: McpServer | None = None
+    """None where a skill only names a server; nothing runs that."""
+    pin: str = ""
+    """Digest of everything the server said of the tool when it was looked at. One that says something else now is not called."""
 
 
 Entry: TypeAlias = (

@@ -105,13 +105,16 @@ DEFAULTS: Final[dict[type[Entry], frozenset[Guarantee]]] = {
     Program: _CODE,
     HttpRequest: _OUR_OWN_REQUEST,
     Operation: frozenset(),
-    RemoteTool: frozenset(),
+    # Over standard input and output; the server lives on between calls, so its state is not fresh.
+    RemoteTool: _CODE - {Guarantee.FRESH_STATE},
 }
 """What a kind of entry needs where its tool says nothing more. The same table stands in docs/sandboxes.md."""
 
 
 def needed(entry: Entry, *, network: bool) -> frozenset[Guarantee]:
     """What a run of `entry` needs; code that may use the network needs its way out instead of none."""
+    if isinstance(entry, RemoteTool) and (entry.reached is None or entry.reached.url):
+        return _OUR_OWN_REQUEST - {Guarantee.FRESH_STATE}  # nothing of it runs here
     base = DEFAULTS[type(entry)]
     if network and Guarantee.NO_NETWORK in base:
         return base - {Guarantee.NO_NETWORK} | {Guarantee.NETWORK_BY_GRANT}

@@ -52,6 +52,8 @@ class Standing(Struct, frozen=True, kw_only=True):
     rights: frozenset[str] = frozenset()
     problem: str = ""
     """Why it may do nothing at all; empty when it may do something."""
+    withheld: frozenset[str] = frozenset()
+    """Rights it has itself, and not with what it came with: the scopes of a token leave them out."""
     behind: tuple[str, ...] = ()
     """On whose behalf it acts, and on whose behalf those do, up to a human."""
 

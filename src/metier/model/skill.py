@@ -9,7 +9,9 @@ from metier.model.entry import Entry
 from metier.model.permission import OWN_FOLDER, PermissionSet
 from metier.model.requirement import NOTHING, Installer, Requirements
 
-Dialect: TypeAlias = Literal["metier", "amber", "openclaw", "agent_skills", "friday", "metahuman", "xbot"]
+Dialect: TypeAlias = Literal[
+    "metier", "amber", "openclaw", "agent_skills", "friday", "metahuman", "xbot", "mcp_server"
+]
 Source: TypeAlias = Literal[
     "bundled", "workspace", "user", "installed", "community", "ai_proposed", "ai_learned"
 ]

@@ -71,8 +71,15 @@ class NewApproval(msgspec.Struct, frozen=True, kw_only=True):
         """As it is stored."""
         waits = term(moment(self.now), self.seconds)
         asker = self.call.principal
-        # Who it was is known by id; what he may do is for the day on which it runs to say.
-        bare = Principal(id=asker.id, kind=asker.kind, on_behalf_of=asker.on_behalf_of)
+        # Who it was is known by id; what he may do is for the day on which it runs to say. What bounds him
+        # goes along: a call that was made with a token is taken up with what that token gives.
+        bare = Principal(
+            id=asker.id,
+            kind=asker.kind,
+            on_behalf_of=asker.on_behalf_of,
+            scopes=asker.scopes,
+            token=asker.token,
+        )
         call = msgspec.json.encode(msgspec.structs.replace(self.call, principal=bare, approval=None))
         shown = msgspec.json.encode(self.shown)
         return Row(

@@ -41,6 +41,8 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     principal: str
     call_id: str = ""
     on_behalf_of: str = ""
+    token: str = ""
+    """Id of the API token it came with, or empty."""
     tool: str = ""
     skill: str = ""
     skill_digest: str = ""
@@ -86,6 +88,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     call_id: str = ""
     principal: str = ""
     on_behalf_of: str = ""
+    token: str = ""
     tool: str = ""
     skill: str = ""
     skill_digest: str = ""
@@ -248,6 +251,7 @@ def append(
         call_id=act.call_id,
         principal=act.principal,
         on_behalf_of=act.on_behalf_of,
+        token=act.token,
         tool=act.tool,
         skill=act.skill,
         skill_digest=act.skill_digest,

@@ -22,6 +22,11 @@ Event: TypeAlias = Literal[
     "grant_revoked",
     "principal_added",
     "principal_revoked",
+    "token_added",
+    "token_revoked",
+    "credential_set",
+    "credential_revoked",
+    "signed_in",
     "trust_level_changed",
     "policy_changed",
     "stopped",
@@ -73,6 +78,11 @@ EVENTS: Final = MappingProxyType[Event, Kind](
         "grant_revoked": Kind("info", "security"),
         "principal_added": Kind("warning", "security"),
         "principal_revoked": Kind("info", "security"),
+        "token_added": Kind("warning", "security"),  # a program can act as somebody
+        "token_revoked": Kind("info", "security"),
+        "credential_set": Kind("warning", "security"),  # a password, or the account of an identity provider
+        "credential_revoked": Kind("info", "security"),
+        "signed_in": Kind("info", "security"),  # a person, in a browser
         "trust_level_changed": Kind("warning", "security"),
         "policy_changed": Kind("warning", "security"),
         "stopped": Kind("warning", "security"),

@@ -1,4 +1,5 @@
-"""What the tables beside the chain must hold if the chain is right: trust, disabled skills, settings, principals, words, intents.
+"""What the tables beside the chain must hold if the chain is right: trust, disabled skills, settings, principals,
+tokens, credentials, words, intents.
 
 The walk hands over one record after the other; at the end the tables are compared with what followed from
 them. What is kept meanwhile grows with what is trusted and open, not with the log. Each table of its own room has its ledger
@@ -10,11 +11,13 @@ from typing import Final, Protocol
 
 from metier.record.approval_ledger import ApprovalLedger
 from metier.record.chain import grant_digest
+from metier.record.credentials import credential_ledger
 from metier.record.glance import Glance, rows_since
 from metier.record.principals import PrincipalLedger
 from metier.record.schema import KNOWS_DISABLED, KNOWS_SETTING
 from metier.record.signed_head import HeadLedger
 from metier.record.standing import StandingLedger
+from metier.record.tokens import token_ledger
 
 _GRANTS: Final = ("skill_trusted", "skill_pinned")
 _OF_KEYS: Final = ("head_signed", "key_rotated")
@@ -55,6 +58,8 @@ class Ledger:
             PrincipalLedger(),
             StandingLedger(),
             ApprovalLedger(),
+            token_ledger(),
+            credential_ledger(),
         )
 
     def take(self, record: Glance) -> str:

@@ -13,6 +13,7 @@ from metier.record.chain import Record, keyed_digest
 from metier.record.glance import UNDECODABLE
 from metier.record.payload import Payloads, payload_bytes
 from metier.record.secret_arguments import kept_arguments
+from metier.record.tokens import tokens_in
 
 if TYPE_CHECKING:
     from metier.record.database import Database
@@ -29,8 +30,14 @@ class OpenIntent(msgspec.Struct, frozen=True, kw_only=True):
     """Of its record. Another attempt of the same call has another."""
     call_id: str
     tool: str
+    skill: str
+    """That it was judged as one of: whose tool it is, or the skill whose code asks; empty where there is none."""
     principal: str
     on_behalf_of: str
+    token: str
+    """Id of the API token it came with, or empty."""
+    scopes: frozenset[str] | None
+    """What that token gives at most now; None where there is none."""
     session: str
     channel: str
     process: str
@@ -65,6 +72,7 @@ def open_intent(database: "Database", call_id: str) -> OpenIntent | None:
                FROM open_intent JOIN audit USING (seq) WHERE open_intent.call_id = ? ORDER BY seq DESC LIMIT 1""",
             (call_id,),
         ).fetchone()
+        tokens = tokens_in(connection)
     if row is None:
         return None
     seq, body, keys, process = row
@@ -75,12 +83,17 @@ def open_intent(database: "Database", call_id: str) -> OpenIntent | None:
         return None
     if record.call_id != call_id or record.seq != seq or record.event != "skill_execution_started":
         return None
+    token = tokens.get(record.token)
+    scopes = token.scopes if token is not None else frozenset[str]()
     return OpenIntent(
         seq=seq,
         call_id=call_id,
         tool=record.tool,
+        skill=record.skill,
         principal=record.principal,
         on_behalf_of=record.on_behalf_of,
+        token=record.token,
+        scopes=scopes if record.token else None,
         session=record.session,
         channel=record.channel,
         process=written,

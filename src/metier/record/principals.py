@@ -13,6 +13,7 @@ from metier.errors import RecordError, StateError
 from metier.model.role import Registered
 from metier.record.glance import Glance, rows_since
 from metier.record.registered import AGENT_ROLES as AGENT_ROLES
+from metier.record.registered import BUILT_IN_AGENTS as BUILT_IN_AGENTS
 from metier.record.registered import READ, ROLES_BY_KIND, id_problem
 from metier.record.registered import registered_in as registered_in
 from metier.record.schema import KNOWS_SETTING
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
     from metier.record.database import Database
 
-BUILT_IN_AGENTS: Final = frozenset({"agent:cli", "agent:library", "agent:host"})
-"""The command line, the library and the host, which act on the owner's behalf."""
 _WRITE: Final = "INSERT OR REPLACE INTO principal VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _Row: TypeAlias = tuple[str, str, str, bytes, str, str, str, str]
 
@@ -52,15 +51,17 @@ def add_problem(new: Registered, registered: dict[str, Registered], *, owner: st
 def add_principal(database: "Database", new: Registered, *, by: str, owner: str) -> str:
     """Register somebody. Gives why that was not done; empty when it was.
 
-    Whatever was approved or granted under this id before ends with it, and so does everybody who was registered to act for
-    it: an id that comes back may be somebody else.
+    Whatever was approved or granted under this id before ends with it, and so do its tokens, the ways it signed in, and
+    everybody who was registered to act for it: an id that comes back may be somebody else.
 
     Raises:
         StateError: when it cannot be written or recorded; then nothing changed.
     """
     from metier.record.approval_ending import void_of
     from metier.record.chain import Act, append, now
+    from metier.record.credentials import revoke_credentials_of
     from metier.record.standing import revoke_of
+    from metier.record.tokens import revoke_tokens_of
 
     with database.transaction() as connection:
         known = registered_in(connection)
@@ -89,6 +90,8 @@ def add_principal(database: "Database", new: Registered, *, by: str, owner: str)
         for id in (new.id, *agents):
             void_of(connection, id, at=at, by=by)
             revoke_of(connection, id, at=at, by=by)
+            revoke_tokens_of(connection, id, at=at, by=by)
+            revoke_credentials_of(connection, id, at=at, by=by)
     return ""
 
 

@@ -299,6 +299,7 @@ def _act(
         principal=call.principal.id,
         call_id=call.id,
         on_behalf_of=call.principal.on_behalf_of or "",
+        token=call.principal.token,
         tool=tool,
         skill=skill.name if skill is not None else "",
         skill_digest=found.digest if found is not None else "",

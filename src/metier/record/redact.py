@@ -31,7 +31,7 @@ _WORDS: Final = re.compile(
 """Some part of every name that stands for a secret, and of every word before a credential."""
 _MARKS: Final = re.compile(
     rb"@|\\|s(?:k[-_]|g\.|hp(?:at|ca|pa|ss)_)|rk_|g(?:h[pousr]_|ithub_|lpat)|x(?:ox|app-)|a(?:[ks]ia|iza)|hf_|npm_|pypi"
-    rb"|eyj|ya29|whsec_|do[opr]_v1_|:aa|hooks[./]|-(?:u[\s=\"]|(?:-|proxy-)user)"
+    rb"|eyj|ya29|whsec_|do[opr]_v1_|:aa|metier_[0-9a-f]|hooks[./]|-(?:u[\s=\"]|(?:-|proxy-)user)"
 )
 """Some part of everything else that is masked, and the sign that may hide a letter. Each begins with a letter, not with a
 choice of some: only then does the search look at nothing but such letters, which takes half the time."""

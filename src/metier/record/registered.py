@@ -12,6 +12,8 @@ from metier.record.schema import KNOWS_SETTING
 if TYPE_CHECKING:
     import sqlite3
 
+BUILT_IN_AGENTS: Final = frozenset({"agent:cli", "agent:library", "agent:host", "agent:mcp"})
+"""The command line, the library, the host and `metier mcp`, which act on the owner's behalf."""
 AGENT_ROLES: Final = frozenset({"agent", "viewer"})
 """All other roles come with rights that only a person may use."""
 ROLES_BY_KIND: Final[dict[Kind, frozenset[str]]] = {
@@ -33,6 +35,16 @@ def registered_in(connection: "sqlite3.Connection") -> dict[str, Registered]:
         return {}
     rows = (_registered(row) for row in connection.execute(READ))
     return {each.id: each for each in rows}
+
+
+def since_in(connection: "sqlite3.Connection", id: str) -> str:
+    """When the one of this id was registered; empty where nobody is. Revoking does not change it, and adding the id again does: by
+    this whoever keeps something for an id tells that it is still the same somebody's."""
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version < KNOWS_SETTING or not id.isprintable():  # what is no text cannot even be asked for
+        return ""
+    row = connection.execute("SELECT added_at FROM principal WHERE id = ?", (id,)).fetchone()
+    return str(row[0]) if row is not None else ""
 
 
 def id_problem(id: str, kind: str) -> str:
@@ -69,6 +81,16 @@ def _registered(row: tuple[object, ...]) -> Registered:
         roles=names,
         revoked=revoked_at != "",
     )
+
+
+def since_of(connection: "sqlite3.Connection", id: str) -> tuple[bool, str]:
+    """Whether somebody is registered, and since when. Added anew he may be somebody else."""
+    if not id.isprintable():
+        return False, ""
+    row = connection.execute(
+        "SELECT added_at FROM principal WHERE id = ? AND revoked_at = ''", (id,)
+    ).fetchone()
+    return (False, "") if row is None else (True, str(row[0]))
 
 
 def may_approve(connection: "sqlite3.Connection", id: str) -> bool:

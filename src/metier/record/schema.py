@@ -179,7 +179,35 @@ _FOURTH: Final = (
     "ALTER TABLE chain RENAME TO audit",
 )
 
-MIGRATIONS: Final = (_FIRST, _SECOND, _THIRD, _FOURTH)
+_FIFTH: Final = (
+    # What programs show to be let in as somebody: only the SHA-256 of it is here.
+    """CREATE TABLE token (
+        id TEXT PRIMARY KEY,
+        principal TEXT NOT NULL,
+        name TEXT NOT NULL,
+        hash BLOB NOT NULL,
+        scopes BLOB NOT NULL,
+        expires_at INTEGER NOT NULL,
+        added_at TEXT NOT NULL,
+        added_by TEXT NOT NULL,
+        revoked_at TEXT NOT NULL DEFAULT '',
+        revoked_by TEXT NOT NULL DEFAULT ''
+    )""",
+    # What people show: `name` is the principal of a password, and issuer and subject of an account elsewhere.
+    """CREATE TABLE credential (
+        kind TEXT NOT NULL CHECK (kind IN ('password', 'oidc')),
+        name TEXT NOT NULL,
+        principal TEXT NOT NULL,
+        body BLOB NOT NULL,
+        set_at TEXT NOT NULL,
+        set_by TEXT NOT NULL,
+        revoked_at TEXT NOT NULL DEFAULT '',
+        revoked_by TEXT NOT NULL DEFAULT '',
+        PRIMARY KEY (kind, name)
+    ) WITHOUT ROWID""",
+)
+
+MIGRATIONS: Final = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH)
 VERSION: Final = len(MIGRATIONS)
 NEWS: Final = (
     (),
@@ -195,6 +223,11 @@ NEWS: Final = (
         *(b'"event":"stopped"', b'"event":"state_restored"', b'"event":"head_signed"'),
     ),
     (),
+    (
+        *(b'"event":"token_added"', b'"event":"token_revoked"'),
+        *(b'"event":"credential_set"', b'"event":"credential_revoked"'),
+        b'"event":"signed_in"',
+    ),
 )
 """What only records written after a step have in them, step by step. Quotes inside a text are stored otherwise."""
 KNOWS_DISABLED: Final = 2
@@ -203,3 +236,5 @@ KNOWS_SETTING: Final = 3
 """Likewise for the table `setting`."""
 KNOWS_BESIDE: Final = 4
 """The first version in which payloads lie in the row of their record."""
+KNOWS_TOKEN: Final = 5
+"""The first version that has the tables `token` and `credential`."""

@@ -22,6 +22,7 @@ _TOKENS: Final = re.compile(
     r"|eyJ[\w-]{8,}\.[\w-]{4,}\.[\w-]*"
     r"|ya29\.[\w.-]{16,}|SG\.[\w-]{16,}\.[\w-]{16,}|AGE-SECRET-KEY-1[A-Za-z0-9]{20,}"
     r"|whsec_[A-Za-z0-9+/=]{16,}|shp(?:at|ca|pa|ss)_[A-Fa-f0-9]{16,}|do[opr]_v1_[a-f0-9]{32,}"
+    r"|metier_[0-9a-f]{12}_[0-9a-f]{32,}"  # an API token of ours
     r"|(?:bot)?[0-9]{6,12}:AA[\w-]{30,}"  # a bot of Telegram
     r")"
 )

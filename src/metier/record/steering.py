@@ -1,4 +1,5 @@
-"""What operators change while Metier runs, as it stood at one moment: level, stop, principals, standing grants.
+"""What operators change while Metier runs, as it stood at one moment: level, stop, principals, tokens,
+standing grants.
 
 One cheap read. Whoever judges a call asks first whether the database changed since.
 """
@@ -14,6 +15,7 @@ from metier.record.level import level_in
 from metier.record.principals import registered_in
 from metier.record.standing import answering_in
 from metier.record.stop import stopped_in
+from metier.record.tokens import Token, tokens_in
 
 if TYPE_CHECKING:
     import sqlite3
@@ -29,6 +31,8 @@ class Steering(Struct, frozen=True, kw_only=True):
     stopped: str = ""
     """Why nothing may run; empty when things may."""
     principals: dict[str, Registered] = {}
+    tokens: dict[str, Token] = {}
+    """By id: those that were not revoked. Whether one is over is for whoever uses it to see."""
     grants: tuple[StandingGrant, ...] = ()
     """Those that were not revoked, by people who may still approve. Whether one has expired or is used up is for whoever uses it to see."""
 
@@ -52,5 +56,6 @@ def steering_in(connection: "sqlite3.Connection") -> Steering:
         level=level_in(connection),
         stopped=stopped_in(connection),
         principals=registered_in(connection),
+        tokens=tokens_in(connection),
         grants=answering_in(connection),
     )

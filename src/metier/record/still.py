@@ -31,10 +31,13 @@ def steered(connection: "sqlite3.Connection") -> Written | None:
 
 
 def steering_problem(
-    connection: "sqlite3.Connection", judged: Steering, ids: Collection[str]
+    connection: "sqlite3.Connection", judged: Steering, ids: Collection[str], token: str = ""
 ) -> IntentDenied | None:
-    """Whether operators changed who may do what since a call was judged. `ids`: who asks, and for whom."""
+    """Whether operators changed who may do what since a call was judged. `ids`: who asks, and for whom. `token`: what it was
+    let in by, if it was one."""
     now = steering_in(connection)
+    if token and token not in now.tokens:
+        return IntentDenied(f"the token {token!r} it came with was revoked", "forbidden")
     for each in ids:
         known = now.principals.get(each)
         if known is not None and known.revoked:

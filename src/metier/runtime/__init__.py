@@ -25,7 +25,7 @@ from metier.disclosure.prompt import Body, Wanted, prompt
 from metier.disclosure.schemas import Shape, shaped
 from metier.hooks import Bootstrap
 from metier.model import strictjson
-from metier.model.call import Call, Principal
+from metier.model.call import Call, Principal, Surroundings
 from metier.model.digest import Json
 from metier.model.hook import BootstrapFile
 from metier.model.outcome import Outcome, Pending
@@ -37,19 +37,24 @@ from metier.runtime.state import OWN_TOOLS, State
 from metier.runtime.waiting import decided
 
 if TYPE_CHECKING:
+    from metier.catalog.probed import Probed
     from metier.runtime.hosting import Hosting
     from metier.runtime.kernel_here import MakeDoor
 
 _log: Final = logging.getLogger("metier.runtime")
+_NO_SURROUNDINGS: Final = Surroundings()
 
 
 @final
 class Runtime:
     """Skills behind one gate, for a program that drives an agent. Make one with `Runtime.open`."""
 
-    def __init__(self, engine: Engine, principal: Principal) -> None:
+    def __init__(
+        self, engine: Engine, principal: Principal, surroundings: Surroundings = _NO_SURROUNDINGS
+    ) -> None:
         self._engine = engine
         self._principal = principal
+        self._surroundings = surroundings
 
     @classmethod
     @asynccontextmanager
@@ -121,7 +126,10 @@ class Runtime:
 
     async def wait_for(self, pending: Pending, seconds: float) -> Outcome:
         """How a pending call ends, if it is decided within `seconds`; else `pending` again."""
-        return await decided(pending, seconds, database=self._engine.state.database, resume=self.resume)
+        engine = self._engine
+        return await decided(
+            pending, seconds, database=engine.state.database, words=engine.words, resume=self.resume
+        )
 
     async def resume(self, approval_id: str) -> Outcome:
         """Run a call of this runtime's that was approved, once: the stored one, through every stage, with today's rights."""
@@ -215,12 +223,13 @@ class Runtime:
         """
         await self._engine.reload()
 
-    def _call(self, tool: str, arguments: Json, *, unattended: bool = False) -> Call:
+    def _call(self, tool: str, arguments: Json, *, unattended: bool = False, id: str = "") -> Call:
         return Call(
-            id=f"call_{secrets.token_hex(12)}",
+            id=id or f"call_{secrets.token_hex(12)}",
             principal=self._principal,
             tool=tool,
             arguments=arguments,
+            surroundings=self._surroundings,
             unattended=unattended,
         )
 
@@ -244,6 +253,18 @@ async def at_terminal(settings: Settings) -> AsyncGenerator[Runtime]:
     """The runtime behind `metier call`: it acts as an agent would, so what it shows is what an agent would meet."""
     async with opened(lambda: settings, watch=False) as engine:
         yield Runtime(engine, _agent("agent:cli"))
+
+
+async def ask_server(settings: Settings, folder: str, digest: str) -> "Probed | str":
+    """What the MCP server of a skill tells of its tools, to be looked at by whoever waits for it; otherwise why it told nothing."""
+    from metier.runtime.probing import ask  # seldom needed
+
+    async with opened(lambda: settings, watch=False) as engine:
+        found = (each for each in engine.seen.catalog.by_name.values() if each.folder == folder)
+        listed = next(found, None)
+        if listed is None:
+            return "another skill has its name"
+        return await ask(listed, engine.house(), engine.state.bundles, digest)
 
 
 @contextmanager

@@ -32,10 +32,12 @@ from metier.runtime.guard import guard
 from metier.runtime.housing import Housing
 from metier.runtime.inner import Inner
 from metier.runtime.kernel_here import KernelHere, Needs
+from metier.runtime.mcp_servers import McpServers
 from metier.runtime.modules import Modules
+from metier.runtime.one_look import OneLook
 from metier.runtime.sandboxes import Sandboxes
 from metier.runtime.state import Seen, State
-from metier.runtime.waiting import not_taken_up
+from metier.runtime.waiting import Words, not_taken_up
 from metier.telemetry import Telemetry
 
 _DRAIN_SECONDS: Final = 30.0
@@ -54,13 +56,18 @@ class Engine:
         self.closed = False
         self._tasks = tasks
         self.recorder = Recorder(state.log, Writer(state.database), tools=self._known)
-        self.sandboxes = Sandboxes(seen.settings, tasks)
         self.running = Running()
+        self._servers = McpServers(state.bundles, seen.settings.bundles, self.running)
+        self.sandboxes = Sandboxes(seen.settings, tasks, self._servers)
+        self.running.on_stop.append(self.sandboxes.stop)
+        self.words = Words()
         self.inner = Inner(self.run, tasks)
         self.modules = Modules(self.inner, self.sandboxes, self.running, state.trust.all)
         self._reading = anyio.Lock()
+        self._looking = anyio.Lock()
         self._limiter = CapacityLimiter(2)
         """Threads for looking at the state, which nobody else can use up."""
+        self._one_look = OneLook(self._as_of_now)
         self.telemetry = Telemetry.of(seen.settings)
         self.hooks = Hooks(self.house, state.bundles, owner_here(), tasks)
         self.kernel = KernelHere(
@@ -159,27 +166,48 @@ class Engine:
         Raises:
             MetierError: when configuration or state cannot be used; what was loaded before stays.
         """
+        async with self._looking:
+            await self._look()
+        await self.read_code()
+
+    async def _look(self) -> None:
+        """One after the other: a look that is older must not take the place of a newer one, and what changed is told once."""
         before = self.seen.catalog
         seen = self.seen = await to_thread.run_sync(self.state.look, limiter=self._limiter)
         self.kernel.changed(before, seen.catalog)
         off = {name for name, listed in seen.catalog.by_name.items() if listed.shown == "disabled"}
         for name in off | seen.trusts.disabled.keys() | seen.trusts.revoked:
             self.running.stop(name)
-        await self.read_code()
 
     async def refresh(self) -> None:
         """What other processes and the operator changed counts from the next call on."""
+        if self._servers.changed:
+            self._servers.changed = False
+            await self.reload()
         seen = self.seen
         try:
             if self.state.is_as_seen(seen):
                 return
         except Busy:
             pass
+        if await self._one_look():
+            return
+        async with self._looking:
+            # Whoever came first may have looked already, and that may be old by now.
+            if self.seen is seen or not await self._is_current():
+                await self._look()
+        await self.read_code()
+
+    async def _as_of_now(self) -> bool:
+        """Whether what was loaded is still so; what only came to be known as unchanged is noted."""
+        seen = self.seen
         current = await to_thread.run_sync(self.state.up_to_date, seen, limiter=self._limiter)
-        if current is None:
-            await self.reload()
-        elif self.seen is seen:
+        if current is not None and self.seen is seen:
             self.seen = current
+        return current is not None
+
+    async def _is_current(self) -> bool:
+        return await to_thread.run_sync(self.state.up_to_date, self.seen, limiter=self._limiter) is not None
 
     async def read_code(self) -> None:
         """Skills that exist only as code are read by running them, those that may be."""
@@ -190,14 +218,13 @@ class Engine:
         async with self._reading:  # whoever comes second finds them read
             unread = waiting(tuple(self.seen.catalog.by_name.values()))
             if unread and await probe(unread, self.house(), self.state.bundles):
-                self.seen = await to_thread.run_sync(self.state.look, limiter=self._limiter)
+                async with self._looking:
+                    await self._look()
 
     async def follow(self) -> None:
         async def stale() -> bool:
             try:
-                return (
-                    await to_thread.run_sync(self.state.up_to_date, self.seen, limiter=self._limiter) is None
-                )
+                return not await self._is_current()
             except MetierError:  # whoever calls something is told; looking at skills must not end the program
                 return False
 
@@ -230,6 +257,7 @@ async def opened(settings: Callable[[], Settings], *, watch: bool) -> AsyncGener
             try:
                 yield engine
                 await engine.kernel.drain(_DRAIN_SECONDS)
+                await engine.kernel.give_back()
             finally:
                 engine.closed = True
             await engine.hooks.close()

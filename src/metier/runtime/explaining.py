@@ -24,6 +24,7 @@ from metier.model.skill import Tool
 from metier.model.text import one_line
 from metier.model.trust_level import level_of
 from metier.model.verdict import Verdict
+from metier.record.database import Database
 from metier.record.steering import steering
 from metier.runtime import at_terminal
 from metier.runtime.own import OPERATOR_RUN, OwnRun, own_tool
@@ -74,24 +75,27 @@ def explained(
             names = ", ".join(seen.settings.hooks.gate)
             said = f"asked when it is called: the gate hooks of {one_line(names, 200)}"
             situation = hearing(situation, Verdict.abstain(said))
-        if said := _in_its_place(seen.settings.home, valid):
+        if said := _in_its_place(seen.settings.home, valid, state.database):
             situation = hearing(situation, Verdict.deny(said))
         return explain(valid, situation)
     finally:
         state.database.close()
 
 
-def _in_its_place(home: str, valid: ValidCall) -> str:
+def _in_its_place(home: str, valid: ValidCall, database: Database) -> str:
     """What a trigger would have run instead; empty where none would."""
     if not os.path.exists(os.path.join(home, "kernel.db")):
         return ""
+    from metier.kernel.behalf import behind_of, since_of, somebody_else
     from metier.kernel.store import Store
     from metier.kernel.trigger_around import in_place_of
     from metier.kernel.trigger_store import all_triggers
 
     store = Store(home)
     try:
-        return in_place_of(all_triggers(store), valid, owner())
+        since = since_of(database)
+        kept = [each for each in all_triggers(store) if not somebody_else(each.behalf, since(each.owner))]
+        return in_place_of(kept, valid, owner(), behind_of(database, owner()))
     finally:
         store.close()
 

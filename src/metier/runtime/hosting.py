@@ -47,11 +47,15 @@ class Hosting:
         database: Database,
         events: Events,
         tasks: Mapping[str, Task],
+        first: str = "",
+        last: Task | None = None,
     ) -> None:
         """
         Args:
             do: does an operation for another process, whose call was judged and recorded there.
             tasks: what runs in the background, by a name for people.
+            first: the one of them that brings up what is to be done; it is ended before the others.
+            last: finishes what was begun for it. While that goes on nobody else is the host, so nothing is done twice.
         """
         self._role = role
         self._do = do
@@ -59,6 +63,11 @@ class Hosting:
         self.events = events
         """What happens here."""
         self._tasks = tasks
+        self._first = first
+        self._first_scope = anyio.CancelScope()
+        self._first_over = anyio.Event()
+        self._last = last
+        self._lost = False
         self._states = {name: Background(name=name, state="running") for name in tasks}
         self._end = anyio.Event()
         self._why = "its process ended"
@@ -93,10 +102,14 @@ class Hosting:
                 await to_thread.run_sync(self._begun)
                 began = True
                 for name, task in self._tasks.items():
-                    tasks.start_soon(self._kept_going, name, task)
+                    tasks.start_soon(
+                        self._first_going if name == self._first else self._kept_going, name, task
+                    )
                 tasks.start_soon(self._watch)
                 task_status.started()
                 await self._end.wait()
+                if self._last is not None and not self._lost:
+                    await self._finish(self._last)
                 tasks.cancel_scope.cancel()
         except BaseExceptionGroup as group:
             if len(group.exceptions) == 1:
@@ -137,8 +150,25 @@ class Hosting:
         while True:
             await anyio.sleep(LOOK_SECONDS)
             if not await to_thread.run_sync(self._role.in_place):
+                self._lost = True
                 _log.error("somebody removed host.lock, so another host can begin: this one ends")
                 self.end("somebody removed host.lock, so another host can begin")
+
+    async def _first_going(self, name: str, task: Task) -> None:
+        with self._first_scope:
+            try:
+                await self._kept_going(name, task)
+            finally:
+                self._first_over.set()
+
+    async def _finish(self, last: Task) -> None:
+        if self._first in self._tasks:
+            self._first_scope.cancel()
+            await self._first_over.wait()  # it may be about to tell one more
+        try:
+            await last()
+        except Exception:  # noqa: BLE001  the role is given back whatever fails
+            _log.exception("what was under way could not be finished")
 
     async def _kept_going(self, name: str, task: Task) -> None:
         failures = 0

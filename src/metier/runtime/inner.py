@@ -14,7 +14,7 @@ from typing import Final, TypeAlias, final
 import anyio
 from anyio.abc import TaskGroup
 
-from metier.gate.principals import BRAIN
+from metier.gate.principals import BRAIN, FOR_OTHERS
 from metier.model.call import Call, Cause, Principal, Surroundings
 from metier.model.digest import Json
 from metier.model.outcome import Failed, Outcome, Refused
@@ -121,10 +121,11 @@ def made_for(
     *,
     unattended: bool,
     cause: Cause = _BY_NOBODY,
+    id: str = "",
 ) -> Call:
     """A call that a module makes for `principal`."""
     return Call(
-        id=f"call_{secrets.token_hex(12)}",
+        id=id or f"call_{secrets.token_hex(12)}",
         principal=principal,
         tool=tool,
         arguments=arguments,
@@ -137,16 +138,30 @@ def made_for(
 
 
 def by_skill(name: str, asked: Principal) -> Principal:
-    """The code of a skill, for whoever stands behind `asked`."""
-    return Principal(id=f"skill:{name}", kind="skill", on_behalf_of=_behind(asked), roles=_ROLES)
+    """The code of a skill, for whoever stands behind `asked`, and bound by what binds that one."""
+    return Principal(
+        id=f"skill:{name}",
+        kind="skill",
+        on_behalf_of=_behind(asked),
+        roles=_ROLES,
+        scopes=asked.scopes,
+        token=asked.token,
+    )
 
 
 def by_agent(name: str, asked: Principal) -> Principal:
     """An agent of the workspace, for whoever stands behind `asked`."""
-    return Principal(id=f"{BRAIN}{name}", kind="agent", on_behalf_of=_behind(asked), roles=_ROLES)
+    return Principal(
+        id=f"{BRAIN}{name}",
+        kind="agent",
+        on_behalf_of=_behind(asked),
+        roles=_ROLES,
+        scopes=asked.scopes,
+        token=asked.token,
+    )
 
 
 def _behind(asked: Principal) -> str | None:
     """Who is known by himself: skills, triggers and agents of the workspace have no rights but another's."""
-    known = asked.kind == "human" or (asked.kind == "agent" and not asked.id.startswith(BRAIN))
+    known = asked.kind == "human" or (asked.kind == "agent" and not asked.id.startswith(FOR_OTHERS))
     return asked.id if known else asked.on_behalf_of

@@ -12,12 +12,13 @@ from typing import Final, TypeAlias, final
 import anyio
 from anyio import to_thread
 
+from metier.config.settings import Settings
 from metier.errors import MetierError, NoHost
 from metier.kernel.capability import Capability
 from metier.kernel.host_line import HostLine
 from metier.kernel.modules import Modules
 from metier.kernel.operation import Asked, OperationError
-from metier.kernel.skill_record import registered
+from metier.kernel.skill_record import Life, enabled_since, lives, registered
 from metier.kernel.store import Store
 from metier.model.call import ApprovedCall
 from metier.model.digest import Json
@@ -47,6 +48,7 @@ class Kernel:
         self._opening = anyio.Lock()
         self._parts: Parts | None = None
         self._seen = -1
+        self._lives: dict[str, Life] = {}
         self._hosting = False
 
     @property
@@ -73,12 +75,23 @@ class Kernel:
                 await self._others(self._parts)
             return self._parts
 
+    def is_behind(self, settings: Settings) -> bool:
+        """Whether somebody enabled a skill after `settings` were read, as far as that was looked at."""
+        return bool(enabled_since(settings, self._lives))
+
     async def host(self) -> Parts:
         """The same for the process that holds the host role: from now on what skills register is registered here."""
         parts = await self.open()
         self._hosting = True
         _forget(parts.modules)
         return parts
+
+    def not_host(self) -> None:
+        """The role was given back: what needs the host is for another process to do, which is looked at anew."""
+        self._hosting = False
+        self._seen = -1
+        if self._parts is not None:
+            _forget(self._parts.modules)
 
     def emit(self, name: str, payload: Json) -> None:
         """Tell everybody here that something happened."""
@@ -99,9 +112,11 @@ class Kernel:
                 module=module,
                 operation=operation,
                 arguments=approved.authorized.valid.arguments,
+                skill=approved.authorized.valid.tool.skill,
                 surroundings=call.surroundings,
                 depth=call.depth,
                 cause=call.cause,
+                unattended=call.unattended,
             )
             try:
                 value = await self._doer(parts.modules, asked)(asked)
@@ -115,7 +130,13 @@ class Kernel:
             except MetierError as error:
                 message = " ".join(filter(None, (error.message.rstrip(".") + ".", error.remedy)))
                 code = "not_started" if isinstance(error, NoHost) else "internal"
-                return Failed(call_id=call.id, code=code, message=message)
+                # The code of the error says to who asks whether it is the state that has to be mended, or this one call.
+                return Failed(
+                    call_id=call.id,
+                    code=code,
+                    message=message,
+                    value={"code": error.code, "message": error.message},
+                )
             return Completed(call_id=call.id, value=value)
 
         return perform
@@ -140,7 +161,7 @@ class Kernel:
         if changes == self._seen:
             return
         self._seen = changes
-        found = await to_thread.run_sync(registered, parts.store)
+        found, self._lives = await to_thread.run_sync(_known, parts.store)
         _forget(parts.modules)
         for name, (skill, operations) in found.items():
             try:
@@ -155,7 +176,12 @@ class Kernel:
             await to_thread.run_sync(parts.close)
 
 
+def _known(store: Store) -> tuple[dict[str, tuple[str, tuple[str, ...]]], dict[str, Life]]:
+    return registered(store), lives(store)
+
+
 def _forget(modules: Modules) -> None:
     """Everything that skills registered elsewhere."""
-    for skill in {tool.skill for tool in modules.tools.values() if tool.skill}:
+    for skill in modules.keepers():
         modules.unregister(skill)
+        modules.let_go(skill)  # whose a name is, is for the host to say

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 import anyio
 from anyio import to_thread
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 from msgspec import Struct
 
 from metier.catalog.catalog import Catalog
@@ -82,9 +82,17 @@ class KernelHere:
         if self._kernel is None:
             may_be_one = tool not in known and tool.partition(".")[0] in _OURS
             if may_be_one or os.path.exists(os.path.join(self._needs.settings().home, _FILE)):  # noqa: ASYNC240
-                await self._made()
-        elif self.hosting is None and tool not in known and tool not in self._kernel.tools:
-            await self._kernel.open()  # the host may have registered it meanwhile
+                await self._look(await self._made())
+        elif self.hosting is None and tool not in known:
+            ours = self._kernel.tools.get(tool)
+            if ours is None or ours.skill:
+                await self._look(self._kernel)
+
+    async def _look(self, kernel: "Kernel") -> None:
+        """The host may know more operations meanwhile, or one as another skill's, which was enabled after we read which are."""
+        await kernel.open()
+        if kernel.is_behind(self._needs.settings()):
+            await self._needs.reload()
 
     def tools(self, known: Mapping[str, Tool]) -> Mapping[str, Tool]:
         """`known`, and the operations of modules where there are any."""
@@ -112,13 +120,21 @@ class KernelHere:
         if self.triggers is not None:
             await self.triggers.drain(seconds)
 
+    async def give_back(self) -> None:
+        """Be no host any more. What comes up from now on is the next one's, and meets nobody who is closing."""
+        if self.hosting is not None:
+            self.hosting.end("its process ended")
+            await self.hosting.ended.wait()
+
     def changed(self, before: Catalog, now: Catalog) -> None:
-        """Tell who listens in the host which skills came and went, and seal what became secret in a new version."""
+        """Tell who listens in the host which skills came and went, have those live that shall now, and seal what became secret in a
+        new version."""
         parts = self._kernel.parts if self._kernel is not None else None
         if parts is not None:
             self._needs.tasks.start_soon(parts.settings.seal_anew)
-        if self.hosting is None or self._kernel is None:
+        if self.hosting is None or self._kernel is None or parts is None:
             return
+        self._needs.tasks.start_soon(parts.residents.changed)
         for name in sorted(now.by_name.keys() - before.by_name.keys()):
             self._kernel.emit("skill_installed", {"skill": name})
         for name in sorted(before.by_name.keys() - now.by_name.keys()):
@@ -154,12 +170,22 @@ class KernelHere:
                 database=self._needs.database,
                 events=parts.events,
                 tasks=parts.background(),
+                first=parts.TELLS,
+                last=parts.triggers.finish,
             )
         except BaseException:  # whoever looks at what went wrong would keep the role with it
             role.release()
             raise
         self._needs.tasks.start_soon(tell_hooks, parts.events, self._needs.hooks)
-        await self._needs.tasks.start(self.hosting.run)
+        await self._needs.tasks.start(self._hosted, kernel, self.hosting)
+
+    async def _hosted(self, kernel: "Kernel", hosting: "Hosting", *, task_status: TaskStatus[None]) -> None:
+        """Until the role was given back. Who is the host no longer must not answer as if he were."""
+        try:
+            await hosting.run(task_status=task_status)
+        finally:
+            self.hosting = None
+            kernel.not_host()
 
     async def aclose(self) -> None:
         """Let go of what is open."""
@@ -233,11 +259,12 @@ class Calling:
         surroundings: Surroundings = _NO_SURROUNDINGS,
         unattended: bool = True,
         cause: Cause | None = None,
+        id: str = "",
     ) -> Outcome:
         """As `metier.kernel.calling.Calls` has it."""
         depth = self._inner.depth_in(parent) if parent is not None else 0
         cause = cause or self._inner.cause_of(parent or "")
         call = made_for(
-            principal, tool, arguments, parent, depth, surroundings, unattended=unattended, cause=cause
+            principal, tool, arguments, parent, depth, surroundings, unattended=unattended, cause=cause, id=id
         )
         return await self._run(call)

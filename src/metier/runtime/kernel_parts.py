@@ -2,7 +2,7 @@
 in `background`, and nobody but the host runs that."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Protocol, TypeAlias, final
+from typing import Final, Protocol, TypeAlias, final
 
 from msgspec import Struct
 
@@ -14,6 +14,7 @@ from metier.kernel.announce import Announcements
 from metier.kernel.announce_terminal import TerminalAnnouncer
 from metier.kernel.announce_ways import Announcer
 from metier.kernel.announce_webhook import WebhookAnnouncer
+from metier.kernel.behalf import behind_of, since_of
 from metier.kernel.calling import Calls
 from metier.kernel.capability import Capability
 from metier.kernel.channels import Channels
@@ -82,9 +83,12 @@ class Given(Struct, frozen=True, kw_only=True):
 class Parts:
     """The modules of one process."""
 
+    TELLS: Final = "messages in"
+    """Of what goes on in the background: what tells of messages, which whoever was told of them then handles."""
+
     def __init__(self, store: Store, given: Given, capability: Capability) -> None:
         events, calls, catalog, owner = given.events, given.calls, given.catalog, given.owner
-        home = given.settings().home
+        home, since = given.settings().home, since_of(given.database)
         self.given = given
         self.store = store
         self.events = events
@@ -108,8 +112,12 @@ class Parts:
             inbox=self.inbox,
             skill_of=lambda module: self.modules.owner(module),
             cause_of=given.cause_of,
+            since=since,
+            behind=behind_of(given.database, owner),
         )
-        self.schedules = Schedules(store=store, events=events, calls=calls, catalog=catalog, owner=owner)
+        self.schedules = Schedules(
+            store=store, events=events, calls=calls, catalog=catalog, owner=owner, since=since
+        )
         self.announcements = Announcements(store, given.database, events, given.settings)
         self.residents = Residents(
             given.live,
@@ -121,6 +129,7 @@ class Parts:
             owner,
             self.settings,
             self.channels.unregister,
+            since=since,
         )
         skills = Skills(self.residents, store, lambda: self.modules, catalog, given.settings, lambda: calls)
         self.doors = [each(self) for each in given.doors]
@@ -139,10 +148,10 @@ class Parts:
             self.announcements.add(door.announcer)
         return {
             "messages out": self.deliveries.run,
-            "messages in": self.inbox.run,
+            self.TELLS: self.inbox.run,
             "triggers": self.triggers.run,
             "schedules": self.schedules.run,
-            "settings": SettingsWatch(self.store, self.events).run,
+            "settings": SettingsWatch(self.store, self.events, self.settings.written).run,
             "announcements": self.announcements.run,
             "skills": self.residents.run,
             **{f"door {door.channel}": door.run for door in self.doors},

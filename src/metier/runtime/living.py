@@ -9,16 +9,21 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, final
 
 from anyio import to_thread
+from msgspec import Struct
 from msgspec.structs import replace
 
 from metier.catalog.catalog import Catalog
+from metier.catalog.here import owner
 from metier.catalog.listed import Listed
 from metier.config.settings import Settings
 from metier.dialects.code_manifest import entry_of
 from metier.dialects.frontmatter import MAX_BYTES
+from metier.gate.explain import explain
+from metier.gate.principals import standing
 from metier.gate.situation import Situation
 from metier.host.living import services_of
 from metier.host.running import Running
+from metier.kernel.behalf import Behalf, somebody_else
 from metier.kernel.channel_rules import TAKE_IN, taken_in
 from metier.kernel.resident_life import Resident
 from metier.kernel.residents import broken_in
@@ -35,6 +40,8 @@ from metier.model.skill import Limits, Skill, Tool
 from metier.openfile import read_small
 from metier.pipeline import House, run
 from metier.record.database import Database
+from metier.record.registered import registered_in, since_in
+from metier.record.steering import Steering, steering
 from metier.record.stop import stopped_in
 from metier.runtime.inner import Inner, by_skill, inner_call
 from metier.runtime.probing import module_name
@@ -52,6 +59,16 @@ _PARAMETERS: Final[dict[str, Json]] = {
     "required": ["skill"],
     "additionalProperties": False,
 }
+
+
+@final
+class _Judged(Struct, frozen=True, kw_only=True):
+    """One life as it was judged, and what things were like when it was last found to be as it should."""
+
+    valid: ValidCall
+    catalog: Catalog
+    steered: Steering
+    given: tuple[object, ...]
 
 
 @final
@@ -77,34 +94,56 @@ class Living:
         self._refresh = refresh
         self._reload = reload
         self._database = database
-        self._judged: dict[str, tuple[ValidCall, Catalog]] = {}
-        """The lives under way as they were judged, by call; and the catalog in which each was last found to be current."""
+        self._judged: dict[str, _Judged] = {}
+        """The lives under way, by call."""
 
     async def reload(self) -> None:
         """What was enabled, trusted or changed counts from now on."""
         await self._reload()
 
-    async def problem(self, skill: str) -> tuple[Status, str] | None:
-        """Why the skill may not live now."""
+    async def problem(self, skill: str, behalf: Behalf) -> tuple[Status, str] | None:
+        """Why the skill may not live now on behalf of that person."""
         await self._refresh()
         if stopped := await to_thread.run_sync(self._stopped):
             return "error", f"everything is stopped: {stopped}; `metier resume` lets things run again"
-        return _problem(self._house().catalog, skill)
+        if (problem := _problem(self._house().catalog, skill)) is not None:
+            return problem
+        lost = await to_thread.run_sync(self._lost, behalf)
+        return ("error", lost) if lost else None
 
     async def outdated(self, resident: Resident) -> str:
-        """Why this life is not of what is trusted now. Nothing is looked at while the catalog is the same."""
+        """Why this life is not of what is trusted and granted now, or lived for somebody who may not have it. It is judged anew
+        where anything changed by which it was judged; else no file is looked at."""
+        if lost := await to_thread.run_sync(self._lost, resident.by):
+            return lost
         house, judged = self._house(), self._judged.get(resident.call_id)
-        if judged is None or house.catalog is judged[1]:
+        steered = await to_thread.run_sync(steering, self._database)
+        if judged is None or (house.catalog is judged.catalog and steered == judged.steered):
             return ""
         if (problem := _problem(house.catalog, resident.skill.name)) is not None:
             return problem[1]
-        held = (await house.look(judged[0])).held
+        found = await house.look(judged.valid)
+        held = found.held
         if held is None or held.broken or held.bytes is None:
             return ""  # it is being changed right now: the next look tells
         if held.refusal or held.bytes.digest != resident.digest:
             return held.refusal or "it was changed, and what is trusted now begins"
-        self._judged[resident.call_id] = (judged[0], house.catalog)
+        listed = house.catalog.get(resident.skill.name)
+        skill = listed.skill if listed is not None else None
+        if skill is None or self._given(skill) != judged.given:
+            return "what it was granted changed, and what is granted now counts"
+        # That so many calls were begun is no reason to end one.
+        ends = explain(replace(judged.valid, skill=skill), replace(found, exhausted=()))
+        if ends.ends != "runs":
+            return f"it may not live any more: {'; '.join(ends.reasons)}"
+        self._judged[resident.call_id] = replace(judged, catalog=house.catalog, steered=steered)
         return ""
+
+    def _given(self, skill: Skill) -> tuple[object, ...]:
+        """What a life of it is begun with and keeps until it ends."""
+        settings = self._settings()
+        entries = tuple(settings.skills.entries.get(each) for each in (skill.name, skill.key))
+        return skill.permissions, settings.secrets, settings.gateway, settings.operator, entries
 
     def known(self, skill: str) -> Skill | None:
         """The skill of this name."""
@@ -120,7 +159,7 @@ class Living:
         house, skill = self._house(), resident.skill
         call = Call(
             id=f"call_{secrets.token_hex(12)}",
-            principal=Principal(id=resident.by, kind="human"),
+            principal=Principal(id=resident.by.id, kind="human"),
             tool=NAME,
             arguments={"skill": skill.name},
             fleeting=True,
@@ -130,14 +169,16 @@ class Living:
         if tool is None:
             reason = "its file changed while it was being read"
             return Refused(call_id=call.id, code="changed_meanwhile", reasons=(reason,), remedy="")
-        resident.call_id = call.id
+        resident.call_id, given = call.id, self._given(skill)
         life = _Life(resident, call, self._inner)
 
         async def look(valid: ValidCall) -> Situation:
             found = await house.look(valid)
             if found.held is not None and found.held.bytes is not None:
                 resident.digest = found.held.bytes.digest
-                self._judged[call.id] = (valid, house.catalog)
+                self._judged[call.id] = _Judged(
+                    valid=valid, catalog=house.catalog, steered=found.steering, given=given
+                )
             return found
 
         def host(job: Job) -> AbstractAsyncContextManager[Host]:
@@ -158,6 +199,16 @@ class Living:
                 return await run(call, lived)
         finally:
             self._judged.pop(call.id, None)
+
+    def _lost(self, behalf: Behalf) -> str:
+        """Why nothing lives on behalf of that person any more; empty where it may. Blocking."""
+        with self._database.reading() as connection:
+            known, now = registered_in(connection), since_in(connection, behalf.id)
+        found = standing(Principal(id=behalf.id, kind="human"), known, owner())
+        why = found.problem or somebody_else(behalf, now)
+        if not why and STEER not in found.rights:
+            why = f"{behalf.id!r} has lost the right {STEER!r}"
+        return f"who started it cannot have it live: {why}; somebody else can start it" if why else ""
 
     def _stopped(self) -> str:
         with self._database.reading() as connection:

@@ -1,7 +1,8 @@
 """Reads skills that exist only as code: each is run once, when its bytes are trusted, in a sandbox without any permission.
 
 It is a call of the owner's like any other: every layer of the gate is asked, so nothing that is not trusted, or is disabled, is
-run, and all of it is on the record. What comes out is kept with the bytes it came from.
+run, and all of it is on the record. What comes out is kept with the bytes it came from. MCP servers are asked for their tools in the
+same way, but with what they were granted, and only for a person who waits to look at them: what a server says is not kept before he did.
 """
 
 import logging
@@ -19,12 +20,14 @@ from metier.catalog.listed import Listed
 from metier.catalog.probed import Probed, keep
 from metier.dialects.code_manifest import entry_of
 from metier.dialects.frontmatter import MAX_BYTES
+from metier.dialects.mcp_server import MANIFEST as MCP_SERVER
+from metier.dialects.mcp_server import entry_of as server_entry
 from metier.errors import BundleError
 from metier.gate.situation import Situation
 from metier.model.call import ApprovedCall, Call, Principal, ValidCall
 from metier.model.diagnostic import Diagnostic
 from metier.model.digest import Json
-from metier.model.outcome import Completed, Failed, FailureCode, Outcome
+from metier.model.outcome import Completed, Failed, FailureCode, Outcome, Pending, Refused
 from metier.model.skill import Limits, Tool
 from metier.model.text import one_line
 from metier.openfile import read_small
@@ -34,6 +37,9 @@ _log: Final = logging.getLogger("metier.runtime")
 NAME: Final = "operator.probe"
 LIMITS: Final = Limits(timeout=10.0, output_bytes=262_144)
 MOST_AT_ONCE: Final = 100
+LISTING_SECONDS: Final = 60.0
+"""For an MCP server, which may take a while to start."""
+_MEANWHILE: Final = "it changed while you looked at it; look again"
 _NOT_ITS_FAULT: Final[frozenset[FailureCode]] = frozenset(
     {"interrupted", "unrecorded", "internal", "busy", "not_started", "out_of_disk"}
 )
@@ -46,9 +52,14 @@ _PARAMETERS: Final[dict[str, Json]] = {
 
 
 def waiting(listed: Sequence[Listed]) -> list[Listed]:
-    """Those that may be run to be read: the operator vouches for them, and they are not switched off."""
+    """Those that may be run to be read: the operator vouches for them, and they are not switched off. MCP servers are not among them."""
     return [
-        each for each in listed if each.probe and each.skill is not None and each.skill.status == "active"
+        each
+        for each in listed
+        if each.probe
+        and each.manifest != MCP_SERVER
+        and each.skill is not None
+        and each.skill.status == "active"
     ]
 
 
@@ -67,10 +78,45 @@ async def probe(several: Sequence[Listed], house: House, bundles: BundleStore) -
     return learned
 
 
+async def ask(listed: Listed, house: House, bundles: BundleStore, digest: str) -> Probed | str:
+    """What an MCP server tells of its tools, for somebody to look at; nothing of it is kept. Otherwise why it told nothing.
+
+    Args:
+        digest: of the bytes that are to be asked, and no others.
+    """
+    ran = await _ran(listed, house)
+    if ran is None:
+        return _MEANWHILE
+    tool, outcome, found = ran
+    match outcome:
+        case Completed(value=dict() as value):
+            snapshot = await to_thread.run_sync(bundles.open, found) if found == digest else None
+            same = snapshot is not None and await to_thread.run_sync(_is_entry, snapshot, listed, tool)
+            return Probed(exported=value) if same else _MEANWHILE
+        case Completed():
+            return "it told nothing"
+        case Failed(code="timed_out"):
+            return f"it did not tell its tools within {LISTING_SECONDS:g} s"
+        case Failed(message=message):
+            return message
+        case Pending(reasons=reasons) | Refused(reasons=reasons):
+            return "; ".join(reasons)
+
+
 async def _probe(listed: Listed, house: House, bundles: BundleStore) -> bool:
+    ran = await _ran(listed, house)
+    if ran is None:
+        return False
+    tool, outcome, digest = ran
+    told = _told(outcome, listed)
+    return told is not None and await to_thread.run_sync(_kept, listed, tool, bundles, digest, told)
+
+
+async def _ran(listed: Listed, house: House) -> tuple[Tool, Outcome, str] | None:
+    """What was run, what became of it, and the digest of the bytes it was; nothing where there is none to be run."""
     tool = await to_thread.run_sync(_tool, listed)
     if tool is None or listed.skill is None:
-        return False
+        return None
     arguments: dict[str, Json] = {"skill": listed.name, "as": listed.skill.dialect}
     if listed.manifest.endswith(".py"):
         arguments["module"] = module_name(listed)
@@ -87,7 +133,8 @@ async def _probe(listed: Listed, house: House, bundles: BundleStore) -> bool:
         nonlocal digest
         found = await house.look(valid)
         digest = found.held.bytes.digest if found.held is not None and found.held.bytes is not None else ""
-        return found
+        # Nothing of it is called by a name here, so one that it may not have keeps nobody from looking.
+        return replace(found, missing=tuple(each for each in found.missing if each.type != "function name"))
 
     outcome = await run(
         call,
@@ -101,8 +148,7 @@ async def _probe(listed: Listed, house: House, bundles: BundleStore) -> bool:
             workshop=replace(house.workshop, bind=_not_bound),
         ),
     )
-    told = _told(outcome, listed)
-    return told is not None and await to_thread.run_sync(_kept, listed, tool, bundles, digest, told)
+    return tool, outcome, digest
 
 
 def _not_bound(_approved: ApprovedCall) -> bool:
@@ -117,6 +163,8 @@ def _tool(listed: Listed) -> Tool | None:
         else os.path.join(listed.folder, listed.manifest)
     )
     found = read_small(path, most=MAX_BYTES, hard_links=listed.root.hard_links)
+    if listed.manifest == MCP_SERVER:
+        return None if isinstance(found, Diagnostic) else _server_tool(found[0], listed)
     entry = "" if isinstance(found, Diagnostic) else entry_of(found[0], listed.manifest)
     if isinstance(entry, str):
         return None  # it changed since it was listed, and will be listed anew
@@ -127,6 +175,24 @@ def _tool(listed: Listed) -> Tool | None:
         audience="operator",
         subject="skill",
         limits=LIMITS,
+        entry=entry,
+    )
+
+
+def _server_tool(data: bytes, listed: Listed) -> Tool | None:
+    """An MCP server is asked for its tools with what it was granted: without that most would not so much as start."""
+    made = server_entry(data, listed.manifest, listed.name)
+    if made is None:
+        return None
+    entry, permissions, limits = made
+    return Tool(
+        name=NAME,
+        description="Run an MCP server, to ask which tools it has.",
+        parameters=_PARAMETERS,
+        audience="operator",
+        subject="skill",
+        permissions=permissions,
+        limits=replace(limits, timeout=LISTING_SECONDS),
         entry=entry,
     )
 
@@ -171,4 +237,7 @@ def _kept(listed: Listed, tool: Tool, bundles: BundleStore, digest: str, told: P
 
 def _is_entry(snapshot: Snapshot, listed: Listed, tool: Tool) -> bool:
     data = snapshot.read(listed.manifest)
+    if data is not None and listed.manifest == MCP_SERVER:
+        made = server_entry(data, listed.manifest, listed.name)
+        return made is not None and made[0] == tool.entry
     return data is not None and entry_of(data, listed.manifest) == tool.entry

@@ -18,22 +18,33 @@ from metier.sandbox.wall import Wall
 if TYPE_CHECKING:
     from metier.host.bridge import Service
     from metier.sandbox.given import Given
+    from metier.sandbox.mcp import Watch
 
 
 @final
 class Sandboxes:
     """The sandboxes of one runtime, made when something is first to be run, and who answers what runs in them."""
 
-    def __init__(self, settings: Settings, tasks: TaskGroup | None = None) -> None:
-        """What goes on between calls (a process started ahead, one cleared away) goes on in `tasks`."""
+    def __init__(
+        self, settings: Settings, tasks: TaskGroup | None = None, watch: "Watch | None" = None
+    ) -> None:
+        """What goes on between calls (a process started ahead, one cleared away, an MCP server) goes on in `tasks`; `watch` is told
+        of those servers."""
         self._settings = settings
         self._tasks = tasks
+        self._watch = watch
         self._made: tuple[Sequence[Sandbox], Sequence[Wall]] | None = None
 
     def __call__(self) -> Sequence[Sandbox]:
         if self._made is None:
-            self._made = make_sandboxes(self._settings, self._tasks)
+            self._made = make_sandboxes(self._settings, self._tasks, self._watch)
         return self._made[0]
+
+    def stop(self, skill: str) -> None:
+        """End what lives of a skill; of all of them where none is named."""
+        for each in self._made[0] if self._made is not None else ():
+            if (stop := getattr(each, "stop", None)) is not None:
+                stop(skill)
 
     @asynccontextmanager
     async def host(
@@ -106,7 +117,7 @@ class Sandboxes:
 
 
 def make_sandboxes(
-    settings: Settings, tasks: TaskGroup | None = None
+    settings: Settings, tasks: TaskGroup | None = None, watch: "Watch | None" = None
 ) -> tuple[Sequence[Sandbox], Sequence[Wall]]:
     """Every sandbox there is, quickest first, and the walls they share. What each can promise is found out when asked."""
     from metier.host.secrets import Secrets
@@ -115,6 +126,8 @@ def make_sandboxes(
     from metier.sandbox.deno import DenoSandbox
     from metier.sandbox.http import HttpSandbox
     from metier.sandbox.landlock import Landlock
+    from metier.sandbox.mcp import McpSandbox
+    from metier.sandbox.mcp_remote import McpRemote
     from metier.sandbox.native import NativeSandbox
     from metier.sandbox.python import PythonSandbox
     from metier.sandbox.wasm import WasmSandbox
@@ -124,9 +137,11 @@ def make_sandboxes(
         groups.sweep()  # of programs that were killed before they could
     walls: tuple[Wall, ...] = (Bubblewrap(groups=groups), Landlock(groups=groups))
     cache = os.path.join(settings.cache, "sandbox")
+    reveal = Secrets(settings.secrets, settings.home).reveal
     behind_walls: list[Sandbox] = []
     for wall in walls:
         engine = DenoSandbox(wall, cache=os.path.join(cache, "deno"), tasks=tasks)
-        behind_walls.extend((NativeSandbox(wall), PythonSandbox(wall), engine))
+        servers = McpSandbox(wall, reveal, tasks, watch)
+        behind_walls.extend((NativeSandbox(wall), PythonSandbox(wall), engine, servers))
     inside = WasmSandbox(cache=os.path.join(cache, "wasm"))
-    return (HttpSandbox(Secrets(settings.secrets, settings.home).reveal), inside, *behind_walls), walls
+    return (HttpSandbox(reveal), McpRemote(reveal, watch), inside, *behind_walls), walls

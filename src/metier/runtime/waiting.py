@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, final
 
 import anyio
 from anyio import to_thread
@@ -19,11 +19,47 @@ LEASE_SECONDS: Final = 3.0
 """For how long whoever decides may count on the waiting one to run it himself."""
 
 
+@final
+class Words:
+    """Wakes who waits here for somebody's word. What is decided in another process is found by looking. Belongs to one loop."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, set[anyio.Event]] = {}
+        self.closed = False
+        """Nobody waits any more: this process is about to end."""
+
+    def said(self, approval: str) -> None:
+        """Somebody decided here."""
+        for each in self._waiting.get(approval, ()):
+            each.set()
+
+    def close(self) -> None:
+        """Send everybody home, with what they have."""
+        self.closed = True
+        for approval in tuple(self._waiting):
+            self.said(approval)
+
+    async def heard(self, approval: str, seconds: float) -> bool:
+        """Wait for a word, at most so long; whether one came."""
+        event = anyio.Event()
+        self._waiting.setdefault(approval, set()).add(event)
+        try:
+            with anyio.move_on_after(seconds):
+                await event.wait()
+        finally:
+            others = self._waiting[approval]
+            others.discard(event)
+            if not others:
+                del self._waiting[approval]
+        return event.is_set()
+
+
 async def decided(
     pending: Pending,
     seconds: float,
     *,
     database: Database,
+    words: Words,
     resume: Callable[[str], Awaitable[Outcome]],
 ) -> Outcome:
     """How it ends, if it is decided within `seconds`; else `pending` as it was.
@@ -47,9 +83,10 @@ async def decided(
                 return await resume(pending.approval_id)
             if found is None or found.state != "pending":
                 return refusal(pending.call_id, found)
-        if now >= give_up:
+        if now >= give_up or words.closed:
             return pending
-        await anyio.sleep(min(POLL_SECONDS, max(give_up - now, 0)))
+        if await words.heard(pending.approval_id, min(POLL_SECONDS, max(give_up - now, 0))):
+            version = -1
 
 
 def refusal(call_id: str, found: Approval | None) -> Refused:

@@ -92,6 +92,7 @@ class Kept:
         if self.supervisor.port:
             url = f"http://127.0.0.1:{self.supervisor.port}"
             more |= dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), url)
+            more["NODE_USE_ENV_PROXY"] = "1"  # without it Node knows of no proxy, and finds no way out
         return more
 
 

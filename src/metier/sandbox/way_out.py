@@ -8,7 +8,7 @@ import anyio
 
 from metier.model.job import Event, Job
 from metier.sandbox.egress import Egress
-from metier.sandbox.given import given_to
+from metier.sandbox.given import Given, given_to
 
 if TYPE_CHECKING:
     from metier.sandbox.proxy import Proxy
@@ -25,10 +25,14 @@ def egress_for(hosts: frozenset[str]) -> Egress:
 class WayOut:
     """Served beside a run; a run without network has none, and then this does nothing."""
 
-    def __init__(self, listening: socket | None, job: Job, egress: EgressFor) -> None:
+    def __init__(
+        self, listening: socket | None, job: Job, egress: EgressFor, given: Given | None = None
+    ) -> None:
+        """`given` is what the run was told, where somebody keeps account of that."""
         self._listening = listening
         self._job = job
         self._egress = egress
+        self._given = given
         self._proxy: Proxy | None = None
         self.stop = anyio.Event()
         """Set when the run tried to reach what no skill may ever reach."""
@@ -47,7 +51,7 @@ class WayOut:
             return
         from metier.sandbox.proxy import Proxy  # only who may go out pays for it
 
-        given, own = given_to(self._job), self._job.own_origin
+        given, own = self._given or given_to(self._job), self._job.own_origin
         made = Egress(hosts=frozenset(), own=own) if own else self._egress(self._job.permissions.hosts)
         async with made as egress, anyio.create_task_group() as tasks:
             self._proxy = Proxy(self._listening, egress, given=given, alarm=self._job.alarm)

@@ -36,12 +36,16 @@ _COMMANDS: Final = {
     "schedules": ("metier.doors.cli.schedules", "Set up what is done at its time."),
     "hooks": ("metier.doors.cli.hooks", "See which hooks of skills are fired, and on what."),
     "host": ("metier.doors.cli.host", "Run skills that live, channels, triggers and schedules."),
+    "serve": ("metier.doors.cli.serve", "Serve the HTTP API and MCP, and be the host."),
+    "mcp": ("metier.doors.cli.mcp", "Be an MCP server for one client; set clients up; take servers over."),
     "operate": ("metier.doors.cli.operate", "Have an operation of a module done, as yourself."),
     "stop": ("metier.doors.cli.stop", "End every running call and refuse all others."),
     "resume": ("metier.doors.cli.stop", "Let things run again after `stop`."),
     "approvals": ("metier.doors.cli.approvals", "See what waits for your word, and decide it."),
     "grants": ("metier.doors.cli.grants", "List standing grants, and take them back."),
     "principals": ("metier.doors.cli.principals", "Say who may ask for what, and take it back."),
+    "tokens": ("metier.doors.cli.tokens", "Make tokens for programs, and take them back."),
+    "sign-in": ("metier.doors.cli.sign_in", "Print a link that signs you in to `metier serve`."),
     "policy": ("metier.doors.cli.policy", "Check the operator's rules."),
     "audit": ("metier.doors.cli.audit", "Read and verify the record of what happened."),
     "backup": ("metier.doors.cli.backup", "Copy the state while everything runs."),
@@ -73,7 +77,7 @@ class LazyGroup(click.Group):
             return super().get_command(ctx, cmd_name)
         from importlib import import_module
 
-        return getattr(import_module(self._lazy[cmd_name][0]), f"{cmd_name}_command")
+        return getattr(import_module(self._lazy[cmd_name][0]), f"{cmd_name.replace('-', '_')}_command")
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if not self._lazy:

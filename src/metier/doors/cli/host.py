@@ -50,7 +50,7 @@ def host_command(ctx: click.Context) -> None:
     if (other := holder(settings.home)) is not None:
         raise _taken(other)
     if not ctx.find_root().obj["log"]:
-        _tell_what_goes_wrong()
+        tell_what_goes_wrong()
     anyio.run(_run, reading_of(ctx), settings.home)
 
 
@@ -133,7 +133,7 @@ async def _run(settings: Callable[[], Settings], home: str) -> None:
     try:
         async with anyio.create_task_group() as tasks:
             await tasks.start(_until_told, tasks.cancel_scope)
-            async with hosting_here(settings, (_telegram,), _say) as hosting:
+            async with hosting_here(settings, (telegram,), say) as hosting:
                 if hosting is None:  # somebody was faster
                     raise _taken(holder(home) or Holder())
                 await _show(home, hosting)
@@ -141,14 +141,14 @@ async def _run(settings: Callable[[], Settings], home: str) -> None:
                 _not_for_ever()
             tasks.cancel_scope.cancel()
     except BaseExceptionGroup as group:
-        raise _innermost(group) from None
-    _say("The host has ended. What is switched on runs again with the next one.")
+        raise innermost(group) from None
+    say("The host has ended. What is switched on runs again with the next one.")
 
 
-def _innermost(error: BaseException) -> BaseException:
+def innermost(error: BaseException) -> BaseException:
     """What was raised, where one thing was; a group of it where several were."""
     within = cast("tuple[BaseException, ...]", getattr(error, "exceptions", ()))
-    return _innermost(within[0]) if len(within) == 1 else error
+    return innermost(within[0]) if len(within) == 1 else error
 
 
 async def _until_told(scope: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:
@@ -161,7 +161,7 @@ async def _until_told(scope: anyio.CancelScope, *, task_status: TaskStatus[None]
             if not first:
                 _end_at_once()
             first = False
-            _say("Ending; once more ends it at once.")
+            say("Ending; once more ends it at once.")
             _not_for_ever()
             scope.cancel()
 
@@ -174,7 +174,7 @@ def _not_for_ever() -> None:
 
 def _end_at_once() -> None:
     """What was under way has no outcome then, and `metier calls list` says so. Sandboxes end with us."""
-    _say("metier: what ran did not end in time, and was cut off; `metier calls list` shows it")
+    say("metier: what ran did not end in time, and was cut off; `metier calls list` shows it")
     sys.stdout.flush()
     os._exit(1)
 
@@ -184,7 +184,7 @@ async def _show(home: str, hosting: "Hosting") -> None:
 
     found = await anyio.to_thread.run_sync(about, home)
     for line in _told(None, hosting.status(), found, ""):
-        _say(line)
+        say(line)
 
 
 def _told(other: Holder | None, said: "HostStatus | None", found: "About", problem: str) -> Iterator[str]:
@@ -247,7 +247,7 @@ def _taken(other: Holder) -> StateError:
     return StateError(f"{other} is the host{since}, and there is only one", remedy=_TAKEN)
 
 
-def _say(line: str) -> None:
+def say(line: str) -> None:
     """One line worth knowing. That nobody reads it any more ends nothing."""
     try:
         click.echo(visible(line))
@@ -256,7 +256,7 @@ def _say(line: str) -> None:
         pass
 
 
-def _tell_what_goes_wrong() -> None:
+def tell_what_goes_wrong() -> None:
     """On standard error, a line each and no insides; `--verbose` or `--log-file` has all of it."""
     handler = logging.StreamHandler()
     handler.setFormatter(_OneLine())
@@ -272,7 +272,7 @@ class _OneLine(logging.Formatter):
         return f"{self.formatTime(record)} {record.levelname.lower()} {said}"
 
 
-def _telegram(parts: "Parts") -> "Telegram":
+def telegram(parts: "Parts") -> "Telegram":
     from metier.doors.telegram.door import Telegram
 
     given = parts.given

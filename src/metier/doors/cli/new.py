@@ -26,7 +26,7 @@ _NAME: Final = "__NAME__"
 @click.option("--in", "folder", metavar="DIR", default="skills", show_default=True, help="Where to put it.")
 @click.option(
     "--dialect",
-    type=click.Choice(list(get_args(Dialect))),
+    type=click.Choice([each for each in get_args(Dialect) if each != "mcp_server"]),  # those are imported
     default="metier",
     show_default=True,
     help="How to write it down.",

@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 
 from metier.catalog.catalog import Catalog
+from metier.catalog.function_names import outward
 from metier.disclosure.read_skill import TOOL as READ_SKILL
 from metier.doors.cli import exits
 from metier.doors.cli.audit_find import when
@@ -70,7 +71,7 @@ def _tools(catalog: Catalog) -> Iterator[tuple[str, Known]]:
     for listed in catalog.listed:
         for tool in listed.skill.tools if listed.skill else ():
             yield tool.name, Known.of(tool)
-    yield "operator.run", Known()
+    yield "operator.run", Known(told=outward("operator.run"))
 
 
 def _count(found: Replayed | None, counts: Counter[tuple[str, ...]], *, as_json: bool) -> None:

@@ -7,6 +7,7 @@ import click
 from metier.catalog.here import owner
 from metier.doors.cli import exits
 from metier.doors.cli.opening import settings_of, state_to_refuse
+from metier.doors.cli.passwords import oidc_command, password_command, ways_command
 from metier.model.role import ROLES, Kind, Registered
 from metier.model.text import one_line
 from metier.record.database import Database, open_if_there
@@ -100,6 +101,10 @@ def revoke_command(ctx: click.Context, id: str, as_json: bool) -> None:
     with state_to_refuse() as database:
         problem = revoke_principal(database, id, by=owner(), owner=owner())
     _answer(ctx, id, problem, "is revoked.", as_json=as_json)
+
+
+for _command in (password_command, oidc_command, ways_command):
+    principals_command.add_command(_command)
 
 
 def _everybody(path: str) -> list[Registered]:

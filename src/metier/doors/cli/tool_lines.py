@@ -1,6 +1,6 @@
 """The tools a skill brings, in plain words: what the operator looks at before he trusts it."""
 
-from metier.doors.cli import words
+from metier.doors.cli import server_lines, words
 from metier.model.entry import (
     Command,
     Entry,
@@ -22,9 +22,15 @@ def lines(skill: Skill) -> list[str]:
     return [line for tool in skill.tools for line in (_first(tool), *(f"  {each}" for each in _below(tool)))]
 
 
+def shown(skill: Skill) -> list[str]:
+    """The same, where nothing else says that they are tools."""
+    return [line if line.startswith(" ") else f"tool: {line}" for line in lines(skill)]
+
+
 def _first(tool: Tool) -> str:
     kind = "reads" if tool.effect == "read" else "acts"
-    return f"{one_line(tool.name, 140)} ({kind}, {tool.risk} risk): {one_line(tool.description, 200)}"
+    whole = isinstance(tool.entry, RemoteTool)  # a stranger's text, all of which a model is told
+    return f"{one_line(tool.name, 140)} ({kind}, {tool.risk} risk): {one_line(tool.description, 0 if whole else 200)}"
 
 
 def _below(tool: Tool) -> list[str]:
@@ -44,7 +50,13 @@ def _below(tool: Tool) -> list[str]:
         f"may: {words.permissions(tool.permissions)}",
         f"at most: {bounds}; it is {tool.cost}",
         f"called: {'; '.join(asks)}",
+        *(_schemas(tool) if isinstance(tool.entry, RemoteTool) else ()),
     ]
+
+
+def _schemas(tool: Tool) -> list[str]:
+    told = server_lines.schema("inputSchema", tool.parameters)
+    return [*told, *(server_lines.schema("outputSchema", tool.returns) if tool.returns else ())]
 
 
 def _runs(entry: Entry) -> str:

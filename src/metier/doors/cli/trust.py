@@ -20,10 +20,12 @@ from metier.catalog.release import recorded
 from metier.catalog.standing import same_bytes
 from metier.config.roots import BUNDLED
 from metier.config.settings import Settings
+from metier.dialects.mcp_tools import CHANGED as TOOLS_CHANGED
 from metier.doors.cli import exits, tool_lines, words
 from metier.doors.cli.approvals import at_the_terminal
 from metier.doors.cli.opening import catalog_of, complete_skill, named
 from metier.doors.cli.review import Review, compare
+from metier.doors.cli.trust_server import Look
 from metier.doors.cli.working import work
 from metier.errors import BundleError
 from metier.model.call import Bytes
@@ -102,6 +104,7 @@ def _trust(each: Listed, settings: Settings, *, ask: bool, quiet: bool) -> str:
         return str(error)
     if declared is None or declared.name != each.name:
         return "it changed while you looked at it; look again"
+    server = declared.dialect == "mcp_server"
     trusts = trusts_here(settings)
     other = trusts.disabled_bytes.get(made.digest, each.name)
     if other != each.name:
@@ -112,11 +115,19 @@ def _trust(each: Listed, settings: Settings, *, ask: bool, quiet: bool) -> str:
     if ask and not click.confirm("    Trust exactly this?", default=False):
         return "not trusted; nothing was changed"
     found = Bytes(digest=made.digest, signature=made.signature)
+    stays = (each.name, made.digest) in trusts.trusted and each.name not in trusts.disabled
+    others = any(digest == made.digest and name != each.name for name, digest in trusts.trusted)
+    if server and not stays and not others:
+        forget(settings.bundles, made.digest)  # what was looked at before its trust was taken back
     with Database.open(settings.database) as database:
         if problem := entrust(each, declared, found, database=database, by=at_the_terminal()):
             return problem
         enable(database, each.name, by=owner())  # who looks and says yes after a violation means it
-    if each.probe and (problem := _read_code(each, found, settings, ask=ask, quiet=quiet)):
+    if server and snapshot is not None:
+        look = Look(each, snapshot, found, settings, trusts, stays=stays)
+        if problem := look(ask=ask, quiet=quiet):
+            return problem
+    elif each.probe and (problem := _read_code(each, found, settings, ask=ask, quiet=quiet)):
         return problem
     if not quiet:
         click.echo(f"✓ {one_line(each.name, 80)} is trusted.")
@@ -185,11 +196,19 @@ def _show(each: Listed, declared: Skill, looked: Review, settings: Settings) -> 
     _show_network(declared, settings)
     for line in words.programs(declared.permissions, settings.binaries.programs):
         click.echo(f"      where {line}")
-    _show_tools(with_programs(declared, each.acting))
-    if each.probe:
+    if declared.dialect == "mcp_server":
         click.echo(
-            "    exists only as code: once trusted it is run in a sandbox without permissions, to be read"
+            "    its tools are told by the server: it is run in a sandbox with what it may, to be asked, and you look at them"
         )
+    else:
+        _show_tools(with_programs(declared, each.acting))
+        if each.probe:
+            click.echo(
+                "    exists only as code: once trusted it is run in a sandbox without permissions, to be read"
+            )
+    for found in each.diagnostics:
+        if found.code == TOOLS_CHANGED:
+            click.echo(f"    since you looked: {one_line(found.message)}")
     for problem in name_problems(each):
         click.echo(f"    but: {one_line(problem)}")
     if declared.proposed_tools:
@@ -227,8 +246,8 @@ def _show_hooks(skill: Skill, snapshot: Snapshot | None) -> None:
 
 def _show_tools(skill: Skill) -> None:
     """What somebody can call once it is trusted."""
-    for line in tool_lines.lines(skill):
-        click.echo(f"    {line}" if line.startswith(" ") else f"    tool: {line}")
+    for line in tool_lines.shown(skill):
+        click.echo(f"    {line}")
 
 
 @click.command("untrust")

@@ -1,0 +1,139 @@
+"""`metier mcp install`: tell a client how to start us. The change is shown first, and what was there is kept beside it."""
+
+import difflib
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from metier.doors.cli import exits
+from metier.doors.cli.mcp_client_file import TABLES, Changed, entry, with_server
+from metier.doors.cli.mcp_found import CLIENTS, MOST_BYTES
+from metier.errors import ConfigError, StateError
+from metier.model.diagnostic import Diagnostic
+from metier.model.text import visible
+from metier.openfile import read_small
+
+_KEPT: Final = ".before-metier"
+_MOST_KEPT: Final = 100
+
+
+@click.command("install")
+@click.argument("client", type=click.Choice(sorted(TABLES)))
+@click.option("--as", "agent", metavar="ID", help="Let it act as this registered agent instead of agent:mcp.")
+@click.option("--name", default="metier", show_default=True, help="What the client calls this server.")
+@click.option("--file", metavar="FILE", help="The client's configuration, where it lies elsewhere.")
+@click.option("--show", is_flag=True, help="Show the change, and change nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.pass_context
+def install_command(
+    ctx: click.Context, client: str, agent: str | None, name: str, file: str | None, show: bool, yes: bool
+) -> None:
+    """Write this server into the configuration of an MCP client.
+
+    Everything else in that file keeps its value, and the file as it was stays beside it.
+    """
+    if not name or not name.isprintable() or len(name) > 64:
+        raise click.UsageError("--name takes a word of at most 64 characters.")
+    path = os.path.realpath(file or os.path.expanduser(CLIENTS[client][0]))
+    server = entry(client, *_command(ctx, agent), _environment())
+    text = _read(path)
+    try:
+        changed = with_server(client, text or "", name, server)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error.message}", remedy=error.remedy) from None
+    if changed is None:
+        click.echo(f"✓ {path} has it already; nothing was changed.")
+        return
+    click.echo("\n".join(_shown(path, name, changed, new=text is None)))
+    if show:
+        return
+    if not yes and not click.confirm("Write it?", default=False, err=True):
+        click.echo("Nothing was changed.", err=True)
+        ctx.exit(exits.PROBLEM)
+    if _read(path) != text:
+        raise StateError(f"{path} was changed meanwhile; nothing was written", remedy="Try again")
+    kept = _write(path, changed.text, text)
+    click.echo(f"✓ Written to {path}." + (f" As it was: {kept}" if kept else ""))
+    click.echo(f"  Restart {client}, so that it reads it. What it does then: metier audit tail")
+
+
+def _command(ctx: click.Context, agent: str | None) -> tuple[str, list[str]]:
+    """How we are started, whatever the client's path has; with the configuration that this command line names."""
+    given: dict[str, Any] = ctx.find_root().obj
+    program = Path(sys.executable).with_name("metier")
+    first = [str(program)] if program.is_file() else [sys.executable, "-m", "metier"]
+    args = [*first[1:]]
+    if given["config"]:
+        args += ["--config", os.path.abspath(given["config"])]
+    for root in given["roots"]:
+        args += ["--root", os.path.abspath(root)]
+    return first[0], [*args, "mcp", *(["--as", agent] if agent else [])]
+
+
+def _environment() -> dict[str, str]:
+    """Clients with a window do not get what a shell sets."""
+    home = os.environ.get("METIER_HOME")
+    return {"METIER_HOME": os.path.abspath(home)} if home else {}
+
+
+def _read(path: str) -> str | None:
+    """The file's text; None where there is none."""
+    found = read_small(path, most=MOST_BYTES)
+    if isinstance(found, Diagnostic):
+        if found.code == "missing":
+            return None
+        raise ConfigError(f"{path}: {found.message}", remedy="Look at that file first")
+    try:
+        return found[0].decode("utf-8")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path} is not UTF-8", remedy="Save it as UTF-8") from None
+
+
+def _shown(path: str, name: str, changed: Changed, *, new: bool) -> list[str]:
+    """The change. Of the rest nothing is printed: other servers may have secrets in it."""
+    said = [f"{'A new file' if new else 'Change of'} {path}:", f"  server {name!r}"]
+    lines = difflib.unified_diff(changed.before.splitlines(), changed.after.splitlines(), lineterm="", n=99)
+    said += [f"  {visible(line)}" for line in lines if not line.startswith(("---", "+++", "@@"))]
+    if changed.laid_out_anew:
+        said.append("  The rest of the file is laid out anew; it says the same as before.")
+    return said
+
+
+def _write(path: str, text: str, before: str | None) -> str:
+    """Write all of it or nothing; gives where the file as it was is kept."""
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        mode = os.stat(path).st_mode & 0o777 if before is not None else 0o600
+        kept = _keep(path, before) if before is not None else ""
+        descriptor, draft = tempfile.mkstemp(prefix=".metier-", dir=os.path.dirname(path))
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as out:
+                out.write(text)
+                out.flush()
+                os.fsync(out.fileno())
+            os.chmod(draft, mode)
+            os.replace(draft, path)
+        except BaseException:
+            os.unlink(draft)
+            raise
+    except (OSError, UnicodeEncodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it has characters that no file can hold"
+        raise StateError(f"{path} could not be written: {why}", remedy="It is as it was") from error
+    return kept
+
+
+def _keep(path: str, before: str) -> str:
+    for number in range(_MOST_KEPT):
+        place = f"{path}{_KEPT}" + (f".{number}" if number else "")
+        try:
+            descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        except FileExistsError:
+            continue
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as out:
+            out.write(before)
+        return place
+    raise StateError(f"there are {_MOST_KEPT} copies beside {path} already", remedy="Remove some of them")

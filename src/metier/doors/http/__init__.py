@@ -1,0 +1,1 @@
+"""The HTTP door: `metier serve`. Nothing here is imported before somebody serves."""

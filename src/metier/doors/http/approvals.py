@@ -1,0 +1,318 @@
+"""What waits for somebody's word: looked at, decided, taken up. The same desk as at the terminal and in Telegram.
+
+A person decides what is shown to him: he sends the fingerprint of the act that he saw, and a page that is out of date decides nothing.
+A yes rests on the configuration as it is at that moment, of the operator and of the project the request comes from. A no waits for
+nothing. Others see only their own requests, and nothing of them but how they stand.
+"""
+
+from typing import Annotated, Final, cast, final
+
+from anyio import to_thread
+from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import replace
+from starlette.responses import Response
+
+from metier.config.again import read_again, read_where_asked
+from metier.doors.http.calls import Wait, answer, decided, keep, while_there
+from metier.doors.http.endpoint import Asking, Endpoint, forbidden
+from metier.doors.http.problem import Refusal, not_found
+from metier.doors.telegram.taking_up import take_up
+from metier.gate.shown import real_project
+from metier.model.approval import Approval, Scope, StandingGrant
+from metier.model.outcome import Completed, Failed, Outcome, Pending, Refused
+from metier.model.role import APPROVE, EXECUTE, READ_AUDIT
+from metier.record.approvals import approvals_in, find
+from metier.record.database import Database
+from metier.record.decider import Decider
+from metier.record.deciding import Undecided, decide, revoke_approval
+from metier.record.standing import proposed_grant
+
+_STATUS: Final = {
+    "unknown": 404,
+    "forbidden": 403,
+    "own_request": 403,
+    "not_open": 409,
+    "expired": 409,
+    "not_as_recorded": 409,
+    "bad_grant": 422,
+    "only_there": 409,
+}
+
+
+@final
+class Listing(Struct, frozen=True, kw_only=True):
+    """Which ones."""
+
+    over: bool = False
+    """Also those that are over."""
+    limit: Annotated[int, Meta(ge=1, le=10_000)] = 2_000
+    """At most so many, the newest."""
+
+
+@final
+class Approvals(Struct, frozen=True, kw_only=True):
+    """Oldest first."""
+
+    approvals: list[Approval]
+
+
+@final
+class Yes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Somebody's yes to exactly what he saw."""
+
+    fingerprint: Annotated[str, Meta(min_length=1, max_length=200)]
+    """Of the act, as the request was shown to him."""
+    scope: Scope = "once"
+    any_arguments: bool = False
+    uses: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    days: Annotated[float, Meta(gt=0, le=3_650)] | None = None
+
+
+@final
+class No(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Somebody's no."""
+
+    word: Annotated[str, Meta(max_length=500)] = ""
+    """What whoever asked is told."""
+    fingerprint: Annotated[str, Meta(min_length=1, max_length=200)] | UnsetType = UNSET
+
+
+@final
+class TakeUp(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long to wait for a decision that is not there yet."""
+
+    wait: Wait = 0.0
+
+
+@final
+class Nothing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An empty object."""
+
+
+async def _listed(asking: Asking) -> Approvals:
+    query: Listing = asking.query
+    everything = await _sees_everything(asking)
+
+    def read() -> list[Approval]:
+        with asking.serving.engine.state.database.reading() as connection:
+            return approvals_in(connection, over=query.over)
+
+    found = await to_thread.run_sync(read)
+    mine = [each for each in found if everything or each.principal == asking.identity.principal.id]
+    return Approvals(approvals=[each if everything else _bare(each) for each in mine[-query.limit :]])
+
+
+async def _one(asking: Asking) -> Approval:
+    found = await to_thread.run_sync(find, asking.serving.engine.state.database, asking.given["approval"])
+    everything = await _sees_everything(asking)
+    if found is None or not (everything or found.principal == asking.identity.principal.id):
+        raise not_found()
+    return found if everything else _bare(found)
+
+
+async def _sees_everything(asking: Asking) -> bool:
+    return asking.identity.principal.kind == "human" and bool({APPROVE, READ_AUDIT} & await asking.rights())
+
+
+def _bare(approval: Approval) -> Approval:
+    """For who asked: how it stands. What its approver is shown is for him, and the fingerprint is his key to it."""
+    return replace(approval, shown=None, fingerprint="")
+
+
+async def _approve(asking: Asking) -> Approval:
+    made = await to_thread.run_sync(_approved, asking, await _decider(asking))
+    asking.serving.engine.words.said(made.id)
+    return made
+
+
+def _approved(asking: Asking, by: Decider) -> Approval:
+    """Blocking."""
+    body: Yes = asking.body
+    engine = asking.serving.engine
+    settings = read_again(engine.seen.settings)
+    database, approval = engine.state.database, asking.given["approval"]
+    found = _found(database, approval, body.fingerprint)
+    project = found.shown.project if found.shown is not None else ""
+    there = settings if project == real_project(settings.project) else read_where_asked(settings, project)
+    grant: StandingGrant | None = None
+    if body.scope != "once":
+        if found.shown is None:
+            raise _undecided(Undecided(code="not_open", reason="it is over", state=found.state))
+        proposed = proposed_grant(
+            found.shown,
+            body.scope,
+            approval=approval,
+            by=by.id,
+            any_arguments=body.any_arguments,
+            uses=body.uses,
+            days=body.days,
+        )
+        if isinstance(proposed, str):
+            raise Refusal(422, "bad_grant", f"that cannot be granted: {proposed}")
+        grant = proposed
+    elif body.any_arguments or body.uses is not None or body.days is not None:
+        raise Refusal(422, "bad_grant", "any_arguments, uses and days go with the scope session or always")
+    made = decide(
+        database,
+        approval,
+        by=replace(by, chats=settings.telegram.chats_of(by.id)),
+        decision="approve",
+        scope=body.scope,
+        grant=grant,
+        four_eyes=settings.approvals.four_eyes or there.approvals.four_eyes,
+    )
+    if isinstance(made, Undecided):
+        raise _undecided(made)
+    return made
+
+
+async def _deny(asking: Asking) -> Approval:
+    by = await _decider(asking)
+
+    def denied() -> Approval:
+        body: No = asking.body
+        engine, approval = asking.serving.engine, asking.given["approval"]
+        database = engine.state.database
+        if body.fingerprint is not UNSET:
+            _found(database, approval, body.fingerprint)
+        payloads = engine.seen.settings.audit.payloads
+        made = decide(database, approval, by=by, decision="deny", word=body.word, payloads=payloads)
+        if isinstance(made, Undecided):
+            raise _undecided(made)
+        return made
+
+    try:
+        return await to_thread.run_sync(denied)
+    finally:
+        asking.serving.engine.words.said(asking.given["approval"])  # also where it is denied and not recorded
+
+
+async def _revoke(asking: Asking) -> Approval:
+    database, approval = asking.serving.engine.state.database, asking.given["approval"]
+    by = await _decider(asking)
+    made = await to_thread.run_sync(lambda: revoke_approval(database, approval, by=by))
+    if isinstance(made, Undecided):
+        raise _undecided(made)
+    return made
+
+
+async def _take_up(asking: Asking) -> Response:
+    """Who asked runs what was approved, or waits for that. A person who may decide runs it for whoever asked."""
+    body: TakeUp = asking.body
+    engine, approval = asking.serving.engine, asking.given["approval"]
+    found = await to_thread.run_sync(find, engine.state.database, approval)
+    mine = found is not None and found.principal == asking.identity.principal.id
+    decides = await _decides(asking)
+    if found is None or not (mine or decides):
+        raise not_found()
+    right = found.shown.right if found.shown is not None else EXECUTE
+    if mine and right not in await asking.rights():  # a token does no more than its scopes name
+        if not decides:
+            raise forbidden(right)
+        mine = False
+    waiting = Pending(call_id=found.call_id, approval_id=found.id, reasons=("nobody has decided yet",))
+    if found.state == "pending" and not (mine and body.wait > 0):
+        return answer(waiting)
+    if mine:
+        ended = await while_there(asking.request, lambda: decided(asking, waiting, body.wait))
+    else:
+        ended = await take_up(engine.seen.settings, approval, lambda id: engine.resume(id, of=None))
+        if isinstance(ended, Approval):
+            raise Refusal(409, "taken_up", "who asked was waiting for it, and runs it himself")
+    outcome = cast("Outcome", ended)
+    if not isinstance(outcome, Pending):
+        await keep(asking, found.principal, outcome)
+    return answer(outcome)
+
+
+async def _decides(asking: Asking) -> bool:
+    return asking.identity.principal.kind == "human" and APPROVE in await asking.rights()
+
+
+async def _decider(asking: Asking) -> Decider:
+    """Who he is, with what he may do today within what his token may."""
+    identity = asking.identity
+    return Decider(
+        id=identity.principal.id,
+        kind=identity.principal.kind,
+        rights=await asking.rights(),
+        session=f"{identity.by}:{identity.ref}",
+    )
+
+
+def _found(database: Database, approval: str, fingerprint: str) -> Approval:
+    found = find(database, approval)
+    if found is None:
+        raise not_found()
+    if found.fingerprint and found.fingerprint != fingerprint:
+        raise Refusal(409, "not_what_was_shown", "this is not the act that you were shown; look again")
+    return found
+
+
+def _undecided(why: Undecided) -> Refusal:
+    if why.code == "unknown":
+        return not_found()
+    return Refusal(_STATUS[why.code], why.code, f"{why.reason}; nothing was changed")
+
+
+ENDPOINTS: Final = (
+    Endpoint(
+        method="GET",
+        path="/api/v1/approvals",
+        about="What waits for a decision, and what was approved and has not run: all for who may decide, else your own.",
+        does=_listed,
+        query=Listing,
+        answer=Approvals,
+    ),
+    Endpoint(
+        method="GET",
+        path="/api/v1/approvals/{approval}",
+        about="One request: who, what exactly, with which rights, and why it is asked.",
+        does=_one,
+        answer=Approval,
+        problems=(404,),
+    ),
+    Endpoint(
+        method="POST",
+        path="/api/v1/approvals/{approval}/approve",
+        about="Let exactly the act that was shown run, once; with a scope also what is like it.",
+        does=_approve,
+        people=True,
+        right=(APPROVE,),
+        body=Yes,
+        answer=Approval,
+        problems=(404, 409),
+    ),
+    Endpoint(
+        method="POST",
+        path="/api/v1/approvals/{approval}/deny",
+        about="Say no. It never runs.",
+        does=_deny,
+        people=True,
+        right=(APPROVE,),
+        body=No,
+        answer=Approval,
+        problems=(404, 409),
+    ),
+    Endpoint(
+        method="POST",
+        path="/api/v1/approvals/{approval}/revoke",
+        about="Take back what was approved and has not run.",
+        does=_revoke,
+        people=True,
+        right=(APPROVE,),
+        body=Nothing,
+        answer=Approval,
+        problems=(404, 409),
+    ),
+    Endpoint(
+        method="POST",
+        path="/api/v1/approvals/{approval}/take-up",
+        about="Run what was approved, once: as who asked, who may also wait for the decision; or for him, as who may decide.",
+        does=_take_up,
+        body=TakeUp,
+        answer=Completed | Refused | Failed,
+        answers={202: Pending},
+        problems=(404, 409),
+    ),
+)

@@ -1,0 +1,246 @@
+"""MCP over streamable HTTP, for `metier serve` to mount at `/mcp`, behind its guard (Host, Origin, sizes and clocks are held there).
+
+Only a token lets anybody in here, and only one of an agent's: a cookie is a person in a browser, and what speaks MCP is a program.
+The token is ours and goes nowhere else; one that somebody else issued is none. Who asks is found anew for every request, and a stream
+ends when its token does.
+"""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final, final
+
+import anyio
+import msgspec
+from anyio import to_thread
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.responses import Response
+
+from metier.doors.http.problem import Refusal, of_error
+from metier.doors.http.room import let_in
+from metier.doors.mcp.messages import BUSY, MOST_BYTES, Bad, UnderWay, is_request, read
+from metier.doors.mcp.peer import Peer
+from metier.doors.mcp.server import McpServer
+from metier.errors import MetierError
+from metier.model.role import EXECUTE
+from metier.runtime.engine import Engine
+
+if TYPE_CHECKING:
+    from starlette.types import Message, Receive, Scope, Send
+
+    from metier.doors.http.identity import Gatekeeper, Identity
+    from metier.doors.mcp.peer import Context
+
+MOST_REQUESTS: Final = 64
+"""Of one token, under way at once: streams too."""
+MOST_SESSIONS: Final = 512
+MOST_SESSIONS_OF_ONE: Final = 32
+IDLE_SECONDS: Final = 1_800.0
+_LOOK_SECONDS: Final = 1.0
+"""How often a request that takes long is asked whether its token still lets it in."""
+_PEER: Final = "metier.peer"
+_SESSION: Final = b"mcp-session-id"
+_METHODS: Final = ("GET", "POST", "DELETE")
+
+
+@asynccontextmanager
+async def mcp_app(
+    engine: Engine, gatekeeper: "Gatekeeper", *, decide_at: Callable[[str], str] = lambda _: ""
+) -> "AsyncGenerator[McpApp]":
+    """The ASGI application, for as long as this is entered.
+
+    Args:
+        decide_at: the page where an approval can be decided; empty where there is none.
+    """
+    server = McpServer(engine, _who, decide_at=decide_at, remote=True)
+    sessions = StreamableHTTPSessionManager(
+        app=server,
+        json_response=False,
+        session_idle_timeout=IDLE_SECONDS,
+        max_request_body_size=MOST_BYTES,
+        max_sessions=MOST_SESSIONS,
+    )
+    async with sessions.run(), anyio.create_task_group() as tasks:
+        tasks.start_soon(server.changes.follow)
+        try:
+            yield McpApp(gatekeeper, sessions)
+        finally:
+            server.changes.close()
+            tasks.cancel_scope.cancel()
+
+
+@final
+class McpApp:
+    """Belongs to one loop."""
+
+    def __init__(self, gatekeeper: "Gatekeeper", sessions: StreamableHTTPSessionManager) -> None:
+        self._gatekeeper = gatekeeper
+        self._sessions = sessions
+        self._open: dict[str, int] = {}
+        self._ids: dict[str, UnderWay] = {}
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        """One request.
+
+        Raises:
+            Refusal: when it is not even looked at.
+        """
+        if scope["type"] != "http":
+            return
+        if scope["method"] not in _METHODS:
+            raise Refusal(
+                405, "method_not_allowed", "MCP takes POST, GET and DELETE", Allow=", ".join(_METHODS)
+            )
+        try:
+            identity = await self._let_in(scope)
+        except MetierError as error:
+            raise of_error(error) from error
+        ref = identity.ref
+        if self._open.get(ref, 0) >= MOST_REQUESTS:
+            raise Refusal(
+                503, "busy", f"{MOST_REQUESTS} requests of this token are under way", Retry_After="1"
+            )
+        self._open[ref] = self._open.get(ref, 0) + 1
+        try:
+            await self._take(identity, scope, receive, send)
+        finally:
+            self._open[ref] -= 1
+            if not self._open[ref]:
+                del self._open[ref]
+
+    async def _let_in(self, scope: "Scope") -> "Identity":
+        identity = await self._gatekeeper.who(scope["headers"], scope["method"])
+        let_in(scope, identity.principal)
+        if identity.by != "token":
+            raise Refusal(
+                401,
+                "unauthenticated",
+                "MCP takes a token, and no cookie",
+                remedy="Send `Authorization: Bearer metier_…`; `metier tokens add` makes one",
+                WWW_Authenticate="Bearer",
+            )
+        if identity.principal.kind != "agent":
+            raise Refusal(
+                403,
+                "forbidden",
+                "what speaks MCP is a program, and this token belongs to a person",
+                remedy="Register an agent with `metier principals add`, and make a token for it",
+            )
+        if EXECUTE not in await self._gatekeeper.rights(identity):
+            raise Refusal(403, "forbidden", f"this token has no scope {EXECUTE!r}")
+        return identity
+
+    async def _take(self, identity: "Identity", scope: "Scope", receive: "Receive", send: "Send") -> None:
+        session = next((value.decode("latin-1") for name, value in scope["headers"] if name == _SESSION), "")
+        scope = {
+            **scope,
+            _PEER: Peer(principal=identity.principal, connection=f"token:{identity.ref}"),
+            "user": AuthenticatedUser(
+                AccessToken(token="", client_id=identity.ref, scopes=[], subject=identity.principal.id)
+            ),
+        }
+        if scope["method"] != "POST":
+            await self._while_let_in(identity, scope, receive, send)
+            return
+        raw = await _body(receive)
+        if raw is None:
+            return
+        message = read(raw)
+        if not isinstance(message, Bad) and not session and message.get("method") == "initialize":
+            message = self._too_many(identity) or message
+        if isinstance(message, Bad):
+            await _answer(message)(scope, receive, send)
+            return
+        if not session or not is_request(message):
+            await self._while_let_in(identity, scope, _again(raw, receive), send)
+            return
+        # Within a session an id names a stream, so one that is under way is not given out again.
+        key = f"{identity.ref}\n{session}"
+        under_way = self._ids.setdefault(key, UnderWay(MOST_REQUESTS))
+        if (bad := under_way.begin(message)) is not None:
+            await _answer(bad)(scope, receive, send)
+            return
+        try:
+            await self._while_let_in(identity, scope, _again(raw, receive), send)
+        finally:
+            under_way.end(message["id"])
+            if under_way.empty:
+                self._ids.pop(key, None)
+
+    def _too_many(self, identity: "Identity") -> Bad | None:
+        owners = self._sessions._session_owners.values()  # pyright: ignore[reportPrivateUsage]  the SDK counts only all of them
+        if sum(each["client_id"] == identity.ref for each in owners) < MOST_SESSIONS_OF_ONE:
+            return None
+        return Bad(
+            BUSY, f"this token has {MOST_SESSIONS_OF_ONE} sessions open; end one, or wait until they are idle"
+        )
+
+    async def _while_let_in(
+        self, identity: "Identity", scope: "Scope", receive: "Receive", send: "Send"
+    ) -> None:
+        """Hand it to the SDK, and end it when the token ends."""
+        out = False
+
+        async def look(within: anyio.CancelScope) -> None:
+            nonlocal out
+            while True:
+                await anyio.sleep(_LOOK_SECONDS)
+                if not await to_thread.run_sync(self._gatekeeper.still, identity):
+                    out = True
+                    within.cancel()
+
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(look, tasks.cancel_scope)
+                await self._sessions.handle_request(scope, receive, send)
+                tasks.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            if len(group.exceptions) == 1:
+                raise group.exceptions[0] from None
+            raise
+        if out:
+            raise Refusal(
+                401, "unauthenticated", "the token lets nobody in any more", WWW_Authenticate="Bearer"
+            )
+
+
+def _who(ctx: "Context") -> Peer:
+    """Whom the request was let in as. The SDK hands on the request it came with."""
+    found: Any = ctx.request.scope.get(_PEER) if ctx.request is not None else None
+    if not isinstance(found, Peer):
+        raise TypeError("a request of MCP came in past its door")
+    return found
+
+
+async def _body(receive: "Receive") -> bytes | None:
+    """All of it; None where the client went away first."""
+    kept = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        kept += message.get("body", b"")
+        if len(kept) > MOST_BYTES:
+            raise Refusal(413, "too_large", f"a message has at most {MOST_BYTES:,} bytes", connection="close")
+        if not message.get("more_body"):
+            return bytes(kept)
+
+
+def _again(raw: bytes, receive: "Receive") -> "Receive":
+    """The same body once more, for the SDK; after it what really comes."""
+    given = False
+
+    async def again() -> "Message":
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": raw, "more_body": False}
+
+    return again
+
+
+def _answer(bad: Bad) -> Response:
+    status = 503 if bad.code == BUSY else 400
+    return Response(msgspec.json.encode(bad.answer), status_code=status, media_type="application/json")

@@ -1,0 +1,66 @@
+"""Who is at the other end of a connection. Made by the door that authenticated it, never from what a client says of itself."""
+
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+
+from anyio import to_thread
+from msgspec import Struct
+
+from metier.catalog.here import owner
+from metier.gate.principals import standing, token_problem
+from metier.model.call import Principal
+from metier.model.role import EXECUTE, Standing
+from metier.record.database import Database
+from metier.record.principals import registered_in
+from metier.record.tokens import tokens_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcp.server.context import ServerRequestContext
+
+    Context: TypeAlias = ServerRequestContext[Any, Any]
+    Who: TypeAlias = Callable[[Context], "Peer"]
+
+BUILT_IN: Final = "agent:mcp"
+"""Whoever speaks over standard input and output, and was given no other name."""
+
+
+@final
+class Peer(Struct, frozen=True, kw_only=True):
+    """One client, for one request of its."""
+
+    principal: Principal
+    connection: str
+    """What it is spoken to over, for as long as that lasts."""
+
+
+def agent_of(id: str, on_behalf_of: str) -> Principal:
+    """A registered agent. What it may do is read when it acts."""
+    return Principal(id=id, kind="agent", on_behalf_of=on_behalf_of or None, roles=frozenset({"agent"}))
+
+
+async def standing_of(peer: Peer, database: Database) -> Standing:
+    """What it may do at this moment.
+
+    Raises:
+        StateError: when the state cannot be read.
+    """
+    return await to_thread.run_sync(_standing, peer.principal, database)
+
+
+def _standing(principal: Principal, database: Database) -> Standing:
+    with database.reading() as connection:
+        problem = token_problem(principal, tokens_in(connection)) if principal.token else ""
+        return (
+            Standing(problem=problem) if problem else standing(principal, registered_in(connection), owner())
+        )
+
+
+async def may_use(peer: Peer, database: Database) -> bool:
+    """Whether it is shown skills at all.
+
+    Raises:
+        StateError: when the state cannot be read.
+    """
+    found = await standing_of(peer, database)
+    return not found.problem and EXECUTE in found.rights

@@ -1,0 +1,151 @@
+"""What others wrote is text wherever it is shown, and what breaks tells nothing of the machine."""
+
+import json
+from pathlib import Path
+
+import anyio
+import pytest
+
+from machine import approve_all, write_skill
+from metier.doors.http import tools
+from metier.errors import StateError
+from serve_kit import READ, Premises
+
+NASTY = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'javascript:alert(1)"
+
+
+@pytest.fixture
+def premises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Premises:
+    return Premises(tmp_path, monkeypatch)
+
+
+def test_web_06_what_others_wrote_is_data_and_never_a_page(premises: Premises) -> None:
+    write_skill(premises.machine.skills / "nasty", description=NASTY)
+    approve_all(premises.machine.skills)
+    me, agent = premises.owner(), premises.agent()
+
+    async def main() -> None:
+        async with premises.serving() as house, house.client(me) as person, house.client(agent) as client:
+            await client.post("/api/v1/calls", json={"tool": NASTY, "arguments": {NASTY: NASTY}})
+            for path in (
+                "skills",
+                "skills/nasty",
+                "audit",
+                "prompt",
+                "tools",
+                "approvals",
+                f"skills/{NASTY[:8]}",
+            ):
+                answer = await person.get(f"/api/v1/{path}")
+                kind = answer.headers["content-type"]
+                assert kind in ("application/json", "application/problem+json"), path
+                assert answer.headers["x-content-type-options"] == "nosniff"
+                assert "sandbox" in answer.headers["content-security-policy"]
+            shown = (await person.get("/api/v1/skills/nasty")).json()
+            assert shown["description"] == NASTY  # as it was written, for who shows it as text
+
+    anyio.run(main)
+
+
+def test_web_06_the_page_puts_nothing_into_itself_as_markup() -> None:
+    files = Path(tools.__file__).with_name("page_files")
+    script = (files / "page.js").read_text(encoding="utf-8")
+    for word in (
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacent",
+        "document.write",
+        "eval(",
+        "Function(",
+        "localStorage",
+    ):
+        assert word not in script
+    page = (files / "page.html").read_text(encoding="utf-8")
+    assert "<style" not in page and "javascript:" not in page
+
+
+def test_web_07_no_request_is_let_in_by_something_in_its_address(premises: Premises) -> None:
+    me = premises.owner()
+
+    async def main() -> None:
+        async with premises.serving() as house, house.client() as client:
+            for name in ("token", "access_token", "api_key", "authorization", "key"):
+                assert (await client.get(f"/api/v1/audit?{name}={me}")).status_code == 401
+            assert (await client.get("/api/v1/audit", headers={"x-api-key": me})).status_code == 401
+            assert (
+                await client.get("/api/v1/audit", headers={"authorization": f"Basic {me}"})
+            ).status_code == 401
+
+    anyio.run(main)
+
+
+def test_web_18_a_fault_of_ours_is_told_without_its_insides(
+    premises: Premises, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    me = premises.owner()
+
+    async def broken(*_: object) -> object:
+        raise RuntimeError("SELECT secret FROM /home/someone")
+
+    async def unusable(*_: object) -> object:
+        raise StateError(
+            "the database /home/someone/state.db cannot be opened", remedy="Look at /home/someone"
+        )
+
+    async def main() -> None:
+        async with premises.serving() as house, house.client(me) as client:
+            for does, status, code in ((broken, 500, "internal"), (unusable, 503, "state_unavailable")):
+                monkeypatch.setattr(house.door.serving.engine.kernel, "ready", does)
+                answer = await client.get("/api/v1/modules")
+                assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
+                assert "someone" not in answer.text and "SELECT" not in answer.text
+
+    anyio.run(main)
+
+
+def test_cap_03_a_token_stands_in_no_answer_record_or_log(
+    premises: Premises, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent, me = premises.agent(), premises.owner()
+
+    async def main() -> None:
+        async with premises.serving() as house, house.client(agent) as client, house.client(me) as person:
+            await client.post("/api/v1/calls", json=READ)
+            await client.post("/api/v1/calls", content=b"{", headers={"content-type": "application/json"})
+            for path in ("audit", "tokens", "me", "calls", "approvals", "modules"):
+                text = (await person.get(f"/api/v1/{path}")).text
+                assert agent not in text and me not in text and agent[-32:] not in text
+
+    anyio.run(main)
+    assert agent not in caplog.text and me not in caplog.text
+    for file in premises.machine.state.rglob("*"):
+        if file.is_file():
+            data = file.read_bytes()
+            assert agent.encode() not in data and me.encode() not in data, file
+
+
+def test_the_document_is_what_is_served_and_every_code_is_in_the_docs(premises: Premises) -> None:
+    from metier.doors.http.app import ENDPOINTS
+
+    async def main() -> None:
+        async with premises.serving() as house, house.client() as client:
+            document = (await client.get("/api/v1/openapi.json")).json()
+            served = {(path, method.upper()) for path, each in document["paths"].items() for method in each}
+            assert served == {(each.path, each.method) for each in ENDPOINTS}
+            assert json.dumps(document).count("#/components/schemas/") > 50
+
+    anyio.run(main)
+    import ast
+
+    import metier.doors.http as door
+
+    known = (Path(__file__).parents[2] / "docs" / "http.md").read_text(encoding="utf-8")
+    known += (Path(__file__).parents[2] / "docs" / "sign-in.md").read_text(encoding="utf-8")
+    for file in sorted(Path(str(door.__file__)).parent.glob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "Refusal" and len(node.args) > 1:
+                match node.args[1]:
+                    case ast.Constant(value=str(code)):
+                        assert f"`{code}`" in known, (file.name, code)
+                    case _:
+                        pass

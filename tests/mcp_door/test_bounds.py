@@ -1,0 +1,192 @@
+"""WEB-19: what a client may send, and what becomes of the rest. Everything is answered, and nothing is left running."""
+
+import json
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_desk import Desk, until_answered
+from metier.doors.mcp import lines as module
+from metier.doors.mcp.messages import Bad, UnderWay, read
+
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "c", "version": "1"},
+    },
+}
+PING = {"jsonrpc": "2.0", "id": "p", "method": "ping"}
+BAD: list[tuple[Any, int]] = [
+    (b"garbage", -32700),
+    (b'{"jsonrpc":"2.0","id":1,"method":"ping"', -32700),
+    (b'{"jsonrpc":"2.0","id":NaN,"method":"ping"}', -32700),
+    (b'{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}', -32700),
+    (b"[" * 100_000, -32700),
+    (b'"\xff"', -32700),
+    ([PING] * 10_000, -32600),
+    (3, -32600),
+    ({"id": 1, "method": "ping"}, -32600),
+    ({**PING, "id": None}, -32600),
+    ({**PING, "id": True}, -32600),
+    ({**PING, "id": 1.5}, -32600),
+    ({**PING, "id": {}}, -32600),
+    ({**PING, "id": ""}, -32600),
+    ({**PING, "id": "x" * 129}, -32600),
+    ({**PING, "method": 3}, -32600),
+    ({**PING, "method": "a b"}, -32600),
+    ({**PING, "params": [1]}, -32600),
+    ({**PING, "result": {}}, -32600),
+    ({"jsonrpc": "2.0", "id": 1, "result": {}, "error": {}}, -32600),
+    ({"jsonrpc": "2.0"}, -32600),
+]
+
+
+def line(message: Any) -> bytes:
+    return (message if isinstance(message, bytes) else json.dumps(message).encode()) + b"\n"
+
+
+@pytest.mark.parametrize(("message", "code"), BAD, ids=range(len(BAD)))
+def test_web_19_what_is_no_message_is_answered_with_an_error(message: Any, code: int) -> None:
+    found = read(line(message))
+    assert isinstance(found, Bad) and found.code == code
+    json.loads(json.dumps(found.answer))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.binary(max_size=300)
+    | st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists).map(line)
+)
+def test_web_19_no_bytes_break_the_reader(raw: bytes) -> None:
+    assert isinstance(read(raw), Bad | dict)
+
+
+def test_a_number_and_its_text_are_one_id() -> None:
+    under_way = UnderWay(10)
+    assert under_way.begin({**PING, "id": 7}) is None
+    bad = under_way.begin({**PING, "id": "7"})
+    assert bad is not None and bad.id is None, "an error under the id would answer the first"
+    under_way.end("7")
+    assert under_way.begin({**PING, "id": "7"}) is None
+
+
+def test_web_19_bad_lines_are_answered_and_the_connection_goes_on(desk: Desk) -> None:
+    async def main() -> None:
+        async with desk.lines() as (out, back):
+            for message, code in BAD:
+                await anyio.to_thread.run_sync(out.write, line(message))
+                answer = await until_answered(back)
+                assert answer["error"]["code"] == code, (message, answer)
+            out.write(line({"jsonrpc": "2.0", "id": 5, "method": "tools/list"}))
+            assert (await until_answered(back))["error"]["code"] == -32602, "before it was initialized"
+            out.write(line(HELLO))
+            assert (await until_answered(back))["result"]["serverInfo"]["name"] == "metier"
+            out.write(line({"jsonrpc": "2.0", "id": 2, "method": "no/such"}))
+            assert (await until_answered(back))["error"]["code"] == -32601
+            for _ in range(500):  # a flood of what nobody asked for
+                out.write(
+                    line(
+                        {
+                            "jsonrpc": "2.0",
+                            "method": "notifications/progress",
+                            "params": {"progressToken": 1, "progress": 1},
+                        }
+                    )
+                )
+            out.write(line(PING))
+            assert (await until_answered(back)) == {"jsonrpc": "2.0", "id": "p", "result": {}}
+
+    anyio.run(main)
+
+
+def test_web_19_a_line_has_a_length_and_one_without_end_keeps_no_memory(desk: Desk) -> None:
+    desk.patch.setattr(module, "MOST_BYTES", 100_000)
+
+    async def main() -> None:
+        async with desk.lines() as (out, back):
+
+            def flood() -> None:
+                for _ in range(200):
+                    out.write(b"x" * 65_536)
+                out.write(b"\n")
+
+            await anyio.to_thread.run_sync(flood)
+            answer = await until_answered(back)
+            assert answer["error"]["code"] == -32600 and "100,000" in answer["error"]["message"]
+            out.write(line(HELLO))
+            assert "result" in await until_answered(back)
+
+    anyio.run(main)
+
+
+def test_web_19_who_speaks_something_else_is_hung_up_on(desk: Desk) -> None:
+    async def main() -> None:
+        async with desk.lines() as (out, back):
+
+            def talk() -> int:
+                said = 0
+                try:
+                    for _ in range(150):
+                        out.write(b"GET / HTTP/1.1\n")
+                except BrokenPipeError:
+                    pass
+                while back.readline():
+                    said += 1
+                return said
+
+            with anyio.fail_after(20):
+                assert await anyio.to_thread.run_sync(talk) == 100
+
+    anyio.run(main)
+
+
+def test_web_19_an_id_that_is_under_way_is_not_taken_again(desk: Desk) -> None:
+    async def main() -> None:
+        async with desk.lines() as (out, back):
+            out.write(line(HELLO))
+            await until_answered(back)
+            out.write(line({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+            slow = {"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"name": "tea__slow"}}
+            out.write(line(slow))
+            out.write(line({**slow, "id": "9"}))
+            answer = await until_answered(back)
+            assert answer["id"] is None and "under way already" in answer["error"]["message"]
+            stop = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}}
+            out.write(line(stop))
+            out.write(line(PING))
+            while (await until_answered(back)).get("id") != "p":
+                pass
+
+    anyio.run(main)
+    begun = [each for each in desk.records() if each.event == "skill_execution_started"]
+    assert len(begun) <= 1
+
+
+def test_a_fault_of_ours_reaches_no_client(desk: Desk) -> None:
+    """Also in the older generation, whose loop would hand the text of any exception on."""
+
+    def broken(*given: Any) -> Any:
+        raise RuntimeError("/secret/place")
+
+    desk.patch.setattr("metier.doors.mcp.server.listed", broken)
+
+    async def main() -> None:
+        async with desk.lines() as (out, back):
+            out.write(line(HELLO))
+            await until_answered(back)
+            out.write(line({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}))
+            answer = await until_answered(back)
+            assert answer["error"] == {
+                "code": -32603,
+                "message": "a fault of Metier; its log has the details",
+            }
+
+    anyio.run(main)

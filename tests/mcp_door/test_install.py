@@ -1,0 +1,158 @@
+"""`metier mcp install`: the change is shown first, and nothing else of a client's file is lost, printed or guessed."""
+
+import json
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from machine import Machine
+from metier.doors.cli.mcp_client_file import TABLES, entry, with_server
+from metier.errors import ConfigError
+
+PLACES = {
+    "claude-code": ".claude.json",
+    "cursor": ".cursor/mcp.json",
+    "codex": ".codex/config.toml",
+    "vscode": ".config/Code/User/mcp.json",
+    "claude-desktop": ".config/Claude/claude_desktop_config.json",
+}
+OTHERS = {
+    "theme": "dark",
+    "numbers": [1, 2.5, 10**20],
+    "text": "grüß dich",
+    "mcpServers": {"other": {"command": "x", "env": {"TOKEN": "s3cr3t"}}},
+}
+CODEX = '# mine\nmodel = "o9"\n\n[mcp_servers.other]\ncommand = "x"\n\n[mcp_servers.other.env]\nTOKEN = "s3cr3t"\n'
+
+
+def server(machine: Machine, client: str, name: str = "metier") -> dict[str, Any]:
+    path = machine.home / PLACES[client]
+    text = path.read_text(encoding="utf-8")
+    read = tomllib.loads(text) if client == "codex" else json.loads(text)
+    return read[TABLES[client]][name]
+
+
+@pytest.mark.parametrize("client", sorted(TABLES))
+def test_a_client_without_a_file_gets_one_with_a_command_that_starts(tmp_path: Path, client: str) -> None:
+    machine = Machine(tmp_path)
+    done = machine.metier("mcp", "install", client, "--yes")
+    written = server(machine, client)
+    assert done.stdout.index("server 'metier'") < done.stdout.index("✓ Written")
+    assert os.path.isfile(written["command"]) and written["args"] == ["mcp"]
+    assert (machine.home / PLACES[client]).stat().st_mode & 0o777 == 0o600
+    assert "has it already" in machine.metier("mcp", "install", client, "--yes").stdout
+
+
+def test_nothing_is_written_without_a_yes(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    assert "server 'metier'" in machine.metier("mcp", "install", "cursor", check=1, stdin="n\n").stdout
+    assert "server 'metier'" in machine.metier("mcp", "install", "cursor", check=130, stdin="").stdout
+    assert "server 'metier'" in machine.metier("mcp", "install", "cursor", "--show").stdout
+    assert not (machine.home / ".cursor").exists()
+    machine.metier("mcp", "install", "cursor", stdin="y\n")
+    assert server(machine, "cursor")["args"] == ["mcp"]
+
+
+@pytest.mark.parametrize("indent", [None, 2, 4, "\t"])
+@pytest.mark.parametrize("escaped", [True, False])
+def test_a_file_keeps_what_is_in_it_how_it_looks_and_a_copy(
+    tmp_path: Path, indent: int | str | None, escaped: bool
+) -> None:
+    machine = Machine(tmp_path)
+    path = machine.home / PLACES["claude-code"]
+    before = json.dumps(OTHERS, indent=indent, ensure_ascii=escaped) + "\n"
+    path.write_text(before, encoding="utf-8")
+    path.chmod(0o640)
+    done = machine.metier("mcp", "install", "claude-code", "--yes", "--as", "agent:claude")
+    assert "s3cr3t" not in done.stdout + done.stderr and "laid out anew" not in done.stdout
+    now = json.loads(path.read_text(encoding="utf-8"))
+    ours = now["mcpServers"].pop("metier")
+    assert ours["type"] == "stdio" and ours["args"] == ["mcp", "--as", "agent:claude"]
+    assert now == OTHERS and list(now) == list(OTHERS)
+    assert json.dumps(now, indent=indent, ensure_ascii=escaped) + "\n" == before
+    assert path.stat().st_mode & 0o777 == 0o640
+    copy = Path(f"{path}.before-metier")
+    assert copy.read_text(encoding="utf-8") == before and copy.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_toml_file_is_added_to_and_its_comments_stay(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    path = machine.home / PLACES["codex"]
+    path.parent.mkdir()
+    path.write_text(CODEX, encoding="utf-8")
+    done = machine.metier("mcp", "install", "codex", "--yes")
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith(CODEX) and "s3cr3t" not in done.stdout
+    assert tomllib.loads(text)["mcp_servers"]["metier"]["args"] == ["mcp"]
+
+
+@pytest.mark.parametrize(
+    ("client", "text"),
+    [
+        ("vscode", '{\n  // mine\n  "servers": {}\n}\n'),
+        ("cursor", '{"mcpServers": {}, "mcpServers": {"a": {}}}'),
+        ("cursor", '{"mcpServers": []}'),
+        ("cursor", "[]"),
+        ("cursor", "not json"),
+        ("codex", "mcp_servers = { other = { command = 'x' } }\n"),
+        ("codex", "[mcp_servers.metier]\ncommand = 'else'\n"),
+        ("codex", "not toml"),
+    ],
+)
+def test_what_cannot_be_changed_safely_is_left_and_the_person_is_told_what_to_write(
+    tmp_path: Path, client: str, text: str
+) -> None:
+    machine = Machine(tmp_path)
+    path = machine.home / PLACES[client]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    done = machine.metier("mcp", "install", client, "--yes", check=5)
+    assert "by hand" in done.stderr and '"mcp"' in done.stderr and "Traceback" not in done.stderr
+    assert path.read_text(encoding="utf-8") == text
+    assert os.listdir(path.parent) == [path.name] or client == "claude-code"
+
+
+def test_an_entry_of_ours_that_is_older_is_shown_and_replaced(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.metier("mcp", "install", "cursor", "--yes")
+    done = machine.metier("mcp", "install", "cursor", "--yes", "--as", "agent:x")
+    assert "-  ]" not in done.stdout and '+    "--as"' in done.stdout.replace("  +", "+")
+    assert server(machine, "cursor")["args"] == ["mcp", "--as", "agent:x"]
+
+
+def test_the_file_behind_a_link_is_written_and_the_link_stays(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    real = tmp_path / "dotfiles" / "mcp.json"
+    real.parent.mkdir()
+    real.write_text("{}", encoding="utf-8")
+    (machine.home / ".cursor").mkdir()
+    (machine.home / ".cursor/mcp.json").symlink_to(real)
+    assert str(real) in machine.metier("mcp", "install", "cursor", "--yes").stdout
+    assert (machine.home / ".cursor/mcp.json").is_symlink() and server(machine, "cursor")
+
+
+def test_the_words_that_name_this_configuration_go_along(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    (tmp_path / "own.toml").write_text("", encoding="utf-8")
+    machine.metier(
+        "--config", str(tmp_path / "own.toml"), "--root", str(tmp_path), "mcp", "install", "cursor", "-y"
+    )
+    assert server(machine, "cursor")["args"] == [
+        "--config",
+        str(tmp_path / "own.toml"),
+        "--root",
+        str(tmp_path),
+        "mcp",
+    ]
+
+
+def test_a_name_with_odd_characters_stays_one_name() -> None:
+    made = entry("codex", "/bin/metier", ["mcp"], {"METIER_HOME": '/a "b"'})
+    changed = with_server("codex", "", 'my "server".x', made)
+    assert changed is not None
+    assert tomllib.loads(changed.text)["mcp_servers"]['my "server".x'] == made
+    with pytest.raises(ConfigError):
+        with_server("codex", changed.text, 'my "server".x', {**made, "command": "/other"})
