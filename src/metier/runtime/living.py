@@ -43,6 +43,7 @@ from metier.record.database import Database
 from metier.record.registered import registered_in, since_in
 from metier.record.steering import Steering, steering
 from metier.record.stop import stopped_in
+from metier.record.turn import Busy
 from metier.runtime.inner import Inner, by_skill, inner_call
 from metier.runtime.probing import module_name
 from metier.runtime.sandboxes import Sandboxes
@@ -69,6 +70,8 @@ class _Judged(Struct, frozen=True, kw_only=True):
     catalog: Catalog
     steered: Steering
     given: tuple[object, ...]
+    at: int | None = None
+    """Version of the state when it was last found so; None where that is not known."""
 
 
 @final
@@ -113,12 +116,17 @@ class Living:
 
     async def outdated(self, resident: Resident) -> str:
         """Why this life is not of what is trusted and granted now, or lived for somebody who may not have it. It is judged anew
-        where anything changed by which it was judged; else no file is looked at."""
+        where anything changed by which it was judged; else no file is looked at, and while nothing at all was written not even that."""
+        at, house, judged = self._version(), self._house(), self._judged.get(resident.call_id)
+        if judged is not None and at is not None and at == judged.at and house.catalog is judged.catalog:
+            return ""
         if lost := await to_thread.run_sync(self._lost, resident.by):
             return lost
-        house, judged = self._house(), self._judged.get(resident.call_id)
         steered = await to_thread.run_sync(steering, self._database)
-        if judged is None or (house.catalog is judged.catalog and steered == judged.steered):
+        if judged is None:
+            return ""
+        if house.catalog is judged.catalog and steered == judged.steered:
+            self._found_well(resident, replace(judged, at=at))
             return ""
         if (problem := _problem(house.catalog, resident.skill.name)) is not None:
             return problem[1]
@@ -136,8 +144,20 @@ class Living:
         ends = explain(replace(judged.valid, skill=skill), replace(found, exhausted=()))
         if ends.ends != "runs":
             return f"it may not live any more: {'; '.join(ends.reasons)}"
-        self._judged[resident.call_id] = replace(judged, catalog=house.catalog, steered=steered)
+        self._found_well(resident, replace(judged, catalog=house.catalog, steered=steered, at=at))
         return ""
+
+    def _found_well(self, resident: Resident, judged: _Judged) -> None:
+        if resident.call_id in self._judged:  # else it ended meanwhile
+            self._judged[resident.call_id] = judged
+
+    def _version(self) -> int | None:
+        """Of everything that is on record; None while somebody writes."""
+        try:
+            with self._database.glance(wait=False):
+                return self._database.version
+        except Busy:
+            return None
 
     def _given(self, skill: Skill) -> tuple[object, ...]:
         """What a life of it is begun with and keeps until it ends."""
