@@ -44,7 +44,7 @@ check: lint types imports fast ## Everything to pass before a commit
 FRONT := tests/sandbox tests/torture/test_thousand_runs.py $(addprefix tests/cli/test_,run.py missing_pieces.py doctor.py packages.py)
 
 test: lint imports ## Everything CI runs; types are checked beside the tests
-	METIER_FUZZ_INPUTS=$(FUZZ) BIN=$(BIN) bash tests/both $(FRONT)
+	METIER_FUZZ_INPUTS=$(FUZZ) BIN=$(BIN) bash tests/rows $(FRONT)
 
 torture: torture-gate torture-sandboxes torture-conversations torture-server ## The long runs, all of them: half an hour for each half, on a machine that does nothing else
 
@@ -63,7 +63,8 @@ torture-server: install ## 10,000 requests made up from the OpenAPI document
 	METIER_TORTURE=1 $(BIN)/python -m pytest -q --timeout 3600 tests/http/test_schemathesis.py
 
 serve: install ## Measure the server beside a bare fastmcp one, with 200 clients for a minute (see docs/benchmarks.md)
-	$(BIN)/python benchmarks/serve.py
+	test -x .venv-peers/bin/fastmcp || { $(PYTHON) -m venv .venv-peers && .venv-peers/bin/python -m pip install -q fastmcp; }
+	$(BIN)/python benchmarks/serve.py --peers .venv-peers/bin/python
 
 gate: install ## Measure the gate and the record around a tool that does nothing (see docs/benchmarks.md)
 	$(BIN)/python benchmarks/pipeline.py

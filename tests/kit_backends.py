@@ -8,8 +8,10 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from msgspec.structs import replace
 
@@ -29,9 +31,10 @@ from metier.sandbox.wall import Wall
 from metier.sandbox.wasm import WasmSandbox
 from metier.testing.sandbox_kit import gaps
 from metier.testing.sandbox_kit.backend import Backend, Opened
-from metier.testing.sandbox_kit.bench import TORTURE
+from metier.testing.sandbox_kit.behaviour import Behaviour
+from metier.testing.sandbox_kit.bench import TORTURE, KitFailure
 from metier.testing.sandbox_kit.granted_names import Names
-from metier.testing.sandbox_kit.kit import BEHAVIOURS
+from metier.testing.sandbox_kit.kit import BEHAVIOURS, NUMBERED, verify
 from metier.testing.sandbox_kit.probes_http import HttpGuest
 from metier.testing.sandbox_kit.probes_javascript import JavaScriptGuest
 from metier.testing.sandbox_kit.probes_python import NativeGuest, PythonGuest
@@ -61,6 +64,24 @@ def behaviours(*, third: int | None = None) -> list[Any]:
         pytest.param(each, id=str(each), marks=[*more, pytest.mark.slow] if each.slow else more)
         for each in tried
     ]
+
+
+_TRIED: dict[tuple[int, str], KitFailure | None] = {}
+
+
+def holds(behaviour: Behaviour | int, make: Callable[[], Backend], folder: Path) -> None:
+    """Try a behaviour on a backend, once in a run of the tests: several cases are one behaviour, and share what was found."""
+    tried = NUMBERED[behaviour] if isinstance(behaviour, int) else behaviour
+    key = (tried.number, make.__name__)
+    if key not in _TRIED:
+        try:
+            anyio.run(verify, tried, make(), str(folder))
+        except KitFailure as failure:
+            _TRIED[key] = failure
+        else:
+            _TRIED[key] = None
+    if (failure := _TRIED[key]) is not None:
+        raise failure
 
 
 class Walled:

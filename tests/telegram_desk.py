@@ -160,11 +160,10 @@ class Desk:
 
     async def shown(self, content: str = "tea", project: str = "") -> tuple[str, Sent]:
         """A request and the message that shows it to Ada."""
-        before = len(self.telegram.state.sent)
         approval = await self.asked_for(content, project)
-        await self.wait(lambda state: any(each.buttons and each.chat == ADA for each in state.sent[before:]))
+        sent = await self.shown_to(ADA, approval)
         await self.until(lambda: self._kept(approval, ADA))
-        return approval, self.telegram.last(ADA)
+        return approval, sent
 
     def _kept(self, approval: str, user: int) -> bool:
         """Whether it is kept that he was told of it."""

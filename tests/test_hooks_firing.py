@@ -720,6 +720,13 @@ UNREAD_WORDS = {
     "inherited": "export default async (e: any) => { Object.setPrototypeOf(e.context, { decision: 'deny' }); };",
     "a symbol": "export default async (e: any) => { e.context[Symbol('decision')] = 'deny'; };",
     "failed and not waited for": "export default async (e: any) => { Promise.reject(new Error('no')); };",
+    "failed late and not waited for": """export default async (e: any) => {
+        (async () => {
+            for (let turn = 0; turn < 40; turn++) await null;
+            for (const began = Date.now(); Date.now() - began < 30; ) {}
+            throw new Error('no');
+        })();
+    };""",
     "failed later and not waited for": "export default async (e: any) => { (async () => { await null; throw new Error('no'); })(); };",
 }
 

@@ -19,6 +19,7 @@ from metier.sandbox import bounds, grown, process
 from metier.sandbox.bounds import Bounds
 from metier.sandbox.grown import Grown, Moment, outermost
 from metier.sandbox.wall import Ended, Look, Policy
+from other_user import run_as_user
 
 MiB = 1 << 20
 
@@ -195,6 +196,59 @@ def test_a_new_folder_deeper_than_anyone_goes_is_not_gone_through_and_counts(tmp
     seen = Grown(Moment())
     seen.look([str(tmp_path)], enough=lambda _: False)
     assert seen.hidden
+
+
+def test_a_process_that_has_ended_hides_nothing_from_an_ordinary_user() -> None:
+    said = run_as_user(
+        "import os, time\nfrom metier.sandbox.grown import Grown, Moment\n"
+        "pid = os.fork()\nif pid == 0: os._exit(0)\n"
+        "os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)\n"
+        "try: os.listdir(f'/proc/{pid}/fd')\nexcept PermissionError: print('not allowed')\n"
+        "seen = Grown(Moment())\nseen.look_at_unnamed([pid])\nprint(seen.hidden)"
+    )
+    assert said.split("\n") == ["not allowed", "False", ""]
+
+
+@pytest.mark.parametrize(("seconds", "hidden"), [(0.2, "False"), (5.0, "True")])
+def test_who_cannot_be_looked_into_for_a_moment_hides_nothing_and_who_stays_so_does(
+    seconds: float, hidden: str
+) -> None:
+    said = run_as_user(
+        "import ctypes, os, signal, time\nfrom metier.sandbox.grown import Grown, Moment\n"
+        "reads, writes = os.pipe()\npid = os.fork()\n"
+        "if pid == 0:\n"
+        "    ctypes.CDLL(None).prctl(4, 0)\n"  # it is not dumpable: nobody looks into it
+        "    os.write(writes, b'.')\n"
+        f"    time.sleep({seconds})\n"
+        "    os.execv('/usr/bin/sleep', ['sleep', '20'])\n"
+        "os.read(reads, 1)\n"
+        "try: os.listdir(f'/proc/{pid}/fd')\nexcept PermissionError: print('not allowed')\n"
+        "seen = Grown(Moment())\nseen.look_at_unnamed([pid])\nprint(seen.hidden)\nos.kill(pid, signal.SIGKILL)"
+    )
+    assert said.split("\n") == ["not allowed", hidden, ""]
+
+
+def test_what_a_thread_holds_whose_process_seems_to_have_ended_is_counted(tmp_path: Path) -> None:
+    script = (
+        "import ctypes, os, sys, threading, time\n"
+        "def hold():\n"
+        "    file = os.open(sys.argv[1], os.O_CREAT | os.O_RDWR); os.unlink(sys.argv[1])\n"
+        "    os.write(file, bytes(8 << 20)); print('held', flush=True); time.sleep(60)\n"
+        "threading.Thread(target=hold).start()\n"
+        "ctypes.CDLL(None).syscall(60 if os.uname().machine == 'x86_64' else 93, 0)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path / "file")], stdout=subprocess.PIPE
+    ) as first:
+        try:
+            assert first.stdout is not None and first.stdout.readline() == b"held\n"
+            while Path(f"/proc/{first.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+                time.sleep(0.01)
+            seen = Grown(Moment())
+            seen.look_at_unnamed([first.pid])
+            assert seen.size >= 8 * MiB
+        finally:
+            first.kill()
 
 
 @contextmanager

@@ -212,7 +212,7 @@ def test_every_sandbox_there_is_has_a_kit() -> None:
     files = {path.name for path in Path(__file__).parent.glob("test_kit_*.py")}
     tried = "".join((Path(__file__).parent / name).read_text() for name in files - {Path(__file__).name})
     for make in EVERY:
-        assert f"{make.__name__}()" in tried
+        assert f", {make.__name__}, " in tried
 
 
 def test_a_service_that_raises_would_be_found_out(tmp_path: Path) -> None:

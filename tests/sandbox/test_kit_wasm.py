@@ -5,12 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import anyio
 import pytest
 
-from kit_backends import behaviours, wasm
+from kit_backends import behaviours, holds, wasm
 from metier.testing.sandbox_kit.behaviour import Behaviour
-from metier.testing.sandbox_kit.kit import verify
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +24,7 @@ anyio.run(verify, NUMBERED[36], wasm(), sys.argv[1])
 
 @pytest.mark.parametrize("behaviour", behaviours())
 def test_wasm(behaviour: Behaviour, tmp_path: Path) -> None:
-    anyio.run(verify, behaviour, wasm(), str(tmp_path))
+    holds(behaviour, wasm, tmp_path)
 
 
 def test_a_behaviour_may_be_the_first_thing_a_program_does(tmp_path: Path) -> None:

@@ -2,13 +2,11 @@
 
 from pathlib import Path
 
-import anyio
 import pytest
 from wasmtime import Engine, FuncType, Linker, Module, Store, ValType, wat2wasm
 
-from kit_backends import wasm_components
+from kit_backends import holds, wasm_components
 from metier.model.entry import WasmModule
-from metier.testing.sandbox_kit.kit import NUMBERED, verify
 from metier.testing.sandbox_kit.probes_wasm import WasmGuest
 from metier.testing.sandbox_kit.wasm_imports import ASKED_FOR, text_for
 
@@ -20,7 +18,7 @@ COMPONENTS = (5, 10, 11, 12, 13, 19, 27, 28, 30, 31, 32, 33, 34, 47, 60)
 
 @pytest.mark.parametrize("number", COMPONENTS)
 def test_wasm_components(number: int, tmp_path: Path) -> None:
-    anyio.run(verify, NUMBERED[number], wasm_components(), str(tmp_path))
+    holds(number, wasm_components, tmp_path)
 
 
 def test_the_acts_that_the_components_are_tried_with_are_components(tmp_path: Path) -> None:

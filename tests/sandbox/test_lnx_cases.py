@@ -14,6 +14,7 @@ from kit_backends import (
     bubblewrap_native,
     bubblewrap_python,
     bubblewrap_straight,
+    holds,
     landlock_native,
     landlock_python,
 )
@@ -28,7 +29,6 @@ from metier.testing.sandbox_kit import leftovers
 from metier.testing.sandbox_kit.backend import Backend
 from metier.testing.sandbox_kit.bench import Bench
 from metier.testing.sandbox_kit.guest import Prepared
-from metier.testing.sandbox_kit.kit import NUMBERED, verify
 
 SHELL = os.path.realpath("/bin/sh")
 Make = Callable[[], Backend]
@@ -36,10 +36,6 @@ Make = Callable[[], Backend]
 walls = pytest.mark.parametrize("make", [bubblewrap_straight, landlock_native])
 languages = pytest.mark.parametrize("make", [bubblewrap_python, landlock_native])
 everywhere = pytest.mark.parametrize("make", [bubblewrap_native, landlock_python])
-
-
-def holds(number: int, make: Make, folder: Path) -> None:
-    anyio.run(verify, NUMBERED[number], make(), str(folder))
 
 
 def run(make: Make, folder: Path, argv: tuple[str, ...]) -> Report:

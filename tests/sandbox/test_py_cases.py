@@ -7,20 +7,15 @@ from typing import Any
 import anyio
 import pytest
 
-from kit_backends import bubblewrap_python, landlock_python
+from kit_backends import bubblewrap_python, holds, landlock_python
 from metier.model.entry import InlineCode
 from metier.model.job import Report
 from metier.testing.sandbox_kit.backend import Backend
 from metier.testing.sandbox_kit.bench import Bench
 from metier.testing.sandbox_kit.guest import Prepared
-from metier.testing.sandbox_kit.kit import NUMBERED, verify
 
 Make = Callable[[], Backend]
 walls = pytest.mark.parametrize("make", [bubblewrap_python, landlock_python])
-
-
-def holds(number: int, make: Make, folder: Path) -> None:
-    anyio.run(verify, NUMBERED[number], make(), str(folder))
 
 
 def run(make: Make, folder: Path, source: str, *, bundle: str = "", packages: tuple[str, ...] = ()) -> Report:

@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-import anyio
 import pytest
 
 from kit_backends import (
@@ -17,20 +16,16 @@ from kit_backends import (
     bubblewrap_native,
     bubblewrap_python,
     bubblewrap_straight,
+    holds,
     landlock_native,
     landlock_python,
 )
 from metier.sandbox import bounds, wasm_wasi
 from metier.testing.sandbox_kit.backend import Backend
-from metier.testing.sandbox_kit.kit import NUMBERED, verify
 
 Make = Callable[[], Backend]
 walls = pytest.mark.parametrize("make", [bubblewrap_native, landlock_native])
 languages = pytest.mark.parametrize("make", [bubblewrap_native, landlock_python])
-
-
-def holds(number: int, make: Make, folder: Path) -> None:
-    anyio.run(verify, NUMBERED[number], make(), str(folder))
 
 
 @pytest.mark.slow

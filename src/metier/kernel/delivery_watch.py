@@ -7,6 +7,7 @@ import anyio
 from anyio import to_thread
 
 from metier.errors import MetierError
+from metier.sandbox.beat import on_beat
 
 LOOK_SECONDS: Final = 30.0
 """How long nothing is looked at when nobody wrote anything."""
@@ -38,7 +39,7 @@ class Watch:
         """Come back when there is something to look at, or after `seconds`."""
         with anyio.move_on_after(max(seconds, 0.0)):
             while not self._poked.is_set():
-                with anyio.move_on_after(GLANCE_SECONDS):
+                with anyio.move_on_after(on_beat(GLANCE_SECONDS)):
                     await self._poked.wait()
                 now = await to_thread.run_sync(self._look)
                 if now != self._seen:

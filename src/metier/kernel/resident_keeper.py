@@ -27,6 +27,7 @@ from metier.kernel.store import Store
 from metier.model.job import LifeBounds
 from metier.model.outcome import Completed, Failed, Outcome, Pending, Refused
 from metier.model.skill import Skill
+from metier.sandbox.beat import on_beat
 
 _log: Final = logging.getLogger("metier.residents")
 Made: TypeAlias = Callable[[Skill, Behalf], Resident]
@@ -250,7 +251,7 @@ class Keeper:
     async def _mind(self, resident: Resident) -> None:
         """End it when it is no longer what is trusted, or who it lives for lost his right."""
         while True:
-            await anyio.sleep(self._patience.look)
+            await anyio.sleep(on_beat(self._patience.look))
             try:
                 why = await self._live.outdated(resident)
             except MetierError:  # what cannot be looked at now is no reason to end a life

@@ -32,6 +32,7 @@ from metier.kernel.trigger_occasion import SENT, call_in, chat_in, of_event, own
 from metier.kernel.trigger_store import KeptTrigger, all_triggers
 from metier.model.call import Cause
 from metier.model.text import one_line
+from metier.sandbox.beat import on_beat
 
 KINDS: Final = ("message", "event", "tool")
 HEARTBEAT: Final = "heartbeat_check"
@@ -148,7 +149,7 @@ class Rounds:
                     _log.warning("triggers cannot be read: %s", error.message)
                 except Exception:  # noqa: BLE001  those that were read go on; the next look may tell
                     _log.exception("triggers could not be read")
-                await anyio.sleep(_GLANCE)
+                await anyio.sleep(on_beat(_GLANCE))
 
     async def run(self) -> None:
         """In the host, beside `watch`: messages, events and the heartbeat. Until cancelled.

@@ -15,8 +15,8 @@ from metier.record.calls import cancelled_in, this_process
 from metier.record.database import Database
 from metier.record.stop import stopped_in
 from metier.runtime.state import State
+from metier.sandbox.beat import BEAT, on_beat
 
-GUARD_SECONDS: Final = 0.2
 PATIENCE: Final = 5.0
 """So long a run goes on while nobody can tell whether it still may."""
 
@@ -30,7 +30,7 @@ async def guard(
     own = CapacityLimiter(1)
     known = time.monotonic()
     while True:
-        await anyio.sleep(GUARD_SECONDS)
+        await anyio.sleep(on_beat(BEAT / 2))
         if running.unsettled:
             with suppress(RuntimeError):
                 await running.settle(state.disable)

@@ -4,6 +4,7 @@ and its outcome when it ends; what the skill asks for meanwhile are calls of the
 
 import os
 import secrets
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, final
@@ -54,6 +55,8 @@ from metier.sandbox.secret import Mask
 NAME: Final = "skills.live"
 LIMITS: Final = Limits(memory_mb=512, output_bytes=262_144)
 """A life has no time limit; its processor time is bounded where it runs."""
+_VERSION_SECONDS: Final = 0.5
+"""So old may be what is known of whether anything was written."""
 _PARAMETERS: Final[dict[str, Json]] = {
     "type": "object",
     "properties": {"skill": {"type": "string"}},
@@ -97,6 +100,8 @@ class Living:
         self._refresh = refresh
         self._reload = reload
         self._database = database
+        self._asked = 0.0
+        self._known: int | None = None
         self._judged: dict[str, _Judged] = {}
         """The lives under way, by call."""
 
@@ -152,12 +157,16 @@ class Living:
             self._judged[resident.call_id] = judged
 
     def _version(self) -> int | None:
-        """Of everything that is on record; None while somebody writes."""
-        try:
-            with self._database.glance(wait=False):
-                return self._database.version
-        except Busy:
-            return None
+        """Of everything that is on record; None while somebody writes. Asked for all lives together, not for each."""
+        now = time.monotonic()
+        if now - self._asked >= _VERSION_SECONDS:
+            self._asked = now
+            try:
+                with self._database.glance(wait=False):
+                    self._known = self._database.version
+            except Busy:
+                self._known = None
+        return self._known
 
     def _given(self, skill: Skill) -> tuple[object, ...]:
         """What a life of it is begun with and keeps until it ends."""

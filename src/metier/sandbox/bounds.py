@@ -16,6 +16,7 @@ import anyio
 from anyio import to_thread
 
 from metier.model.job import Fault, LifeBounds
+from metier.sandbox.beat import BEAT, on_beat
 from metier.sandbox.grown import Grown, Moment
 from metier.sandbox.limits import ENGINE_RESIDENT_MB, TABLES_SHARE
 from metier.sandbox.wall import Cut, Ended, Look, Policy, Running
@@ -200,7 +201,8 @@ class ProcessorTime:
         if seconds >= window and used > self._bounds.cpu_share * seconds:
             message = f"It used {used:.1f} s of processor time in the last {seconds:.1f} s"
             self.why = Fault(name="TooBusy", message=message)
-        return min(self._pause, window / 2)
+        pause = min(self._pause, window / 2)
+        return on_beat(pause) if pause > BEAT else pause
 
 
 def _files(state: os.statvfs_result) -> int:

@@ -15,6 +15,8 @@ from typing import Final, final
 
 MARGIN_NS: Final = 2_000_000_000
 """The times of files are coarse, on some file systems whole seconds, and lag behind."""
+UNREADABLE_SECONDS: Final = 0.5
+"""So long a process may be one that nobody can look into: a copy of our supervisor is, until it has become the program."""
 DEEPEST: Final = 100
 BLOCK: Final = 512
 
@@ -63,21 +65,30 @@ class Grown:
 
     def look_at_unnamed(self, processes: Iterable[int]) -> None:
         """Count the files that processes hold open and that have no name any more, so that no folder shows them."""
-        for pid in processes:
-            try:
-                descriptors = os.listdir(f"/proc/{pid}/fd")
-            except (FileNotFoundError, ProcessLookupError):
-                continue  # it has ended
-            except OSError:
+        until = time.monotonic() + UNREADABLE_SECONDS
+        todo = [each for pid in processes for each in _threads(pid)]
+        while todo := [each for each in todo if not self._looked_into(each)]:
+            if time.monotonic() > until:
                 self.hidden = True
-                continue
-            for descriptor in descriptors:
-                with suppress(OSError):
-                    found = os.stat(f"/proc/{pid}/fd/{descriptor}")
-                    identity = (found.st_dev, found.st_ino)
-                    if stat.S_ISREG(found.st_mode) and not found.st_nlink and identity not in self._linked:
-                        self._linked.add(identity)
-                        self.size += found.st_blocks * BLOCK
+                return
+            time.sleep(0.02)
+
+    def _looked_into(self, thread: str) -> bool:
+        """Whether what it holds was counted; also where it has ended, and holds nothing."""
+        try:
+            descriptors = os.listdir(f"{thread}/fd")
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        except OSError:
+            return _has_ended(thread)
+        for descriptor in descriptors:
+            with suppress(OSError):
+                found = os.stat(f"{thread}/fd/{descriptor}")
+                identity = (found.st_dev, found.st_ino)
+                if stat.S_ISREG(found.st_mode) and not found.st_nlink and identity not in self._linked:
+                    self._linked.add(identity)
+                    self.size += found.st_blocks * BLOCK
+        return True
 
     def look(self, places: Iterable[str], *, enough: Callable[["Grown"], bool]) -> None:
         """Go through folders and files, links not followed, other file systems left out. Ends early when it is
@@ -133,6 +144,25 @@ class Grown:
             if found.st_nlink > 1:
                 self._linked.add(identity)
         return True
+
+
+def _threads(pid: int) -> list[str]:
+    """Each by itself: one may have files the others have not, and go on when the first of them has ended."""
+    try:
+        return [f"/proc/{pid}/task/{each}" for each in os.listdir(f"/proc/{pid}/task")]
+    except OSError:
+        return []  # all of them have ended
+
+
+def _has_ended(thread: str) -> bool:
+    """Whether it only waits for somebody to ask what it ended with. It holds nothing then, and an ordinary user may not look."""
+    try:
+        with open(f"{thread}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] in b"ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    except OSError:
+        return False
 
 
 def outermost(places: Iterable[str]) -> list[str]:

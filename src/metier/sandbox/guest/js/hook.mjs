@@ -37,8 +37,9 @@ async function word(handler, event) {
   const returned = await apart(handler, [undefined, event]);
   const context = event.context;
   if (event.type === "tool" && event.action === "before") requireInContext(returned, event, given, context);
-  // What it did not wait for and failed is known a turn of the loop later, and is its failure too.
-  await new Turn((resolve) => soon(resolve, 0));
+  // What it did not wait for and failed is its failure too, and is known by the end of a turn of the loop: of a whole one, so that
+  // the first turn, in which a timer may come before it, is followed by another.
+  for (let turn = 0; turn < 2; turn++) await new Turn((resolve) => soon(resolve, 0));
   return context;
 }
 
