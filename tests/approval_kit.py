@@ -17,6 +17,7 @@ from metier.model.role import ROLES
 from metier.model.skill import Skill, Tool
 from metier.model.verdict import Verdict
 from metier.record.approval_clock import Moment, moment
+from metier.record.approval_word import word_for
 from metier.record.approvals import NewApproval, claim_problem, find, queue_problem, take_claim, take_queue
 from metier.record.chain import Act, append
 from metier.record.database import Database
@@ -145,6 +146,20 @@ def claim(
         if not problem:
             begin(connection, call, approval)
     return problem
+
+
+def claim_again(database: Database, authorized: AuthorizedCall, *, now: Moment | None = None) -> str | None:
+    """Begin an act that is asked again, on the yes that is there for it, and give the id of that; None when there is none."""
+    call = authorized.valid.call
+
+    def printed(key: bytes, id: str, attempt: int) -> str:
+        return fingerprint(authorized, cwd=CWD, key=key, asked_as=(id, attempt))
+
+    with database.transaction() as connection:
+        word = word_for(connection, call, seen(authorized), printed, moment(now))
+        if word is not None:
+            begin(connection, call, word.approval)
+    return word.approval if word is not None else None
 
 
 def begin(connection: sqlite3.Connection, call: Call, approval: str) -> None:

@@ -289,6 +289,31 @@ class Person:
         return self.answer
 
 
+HELLO: Final = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "c", "version": "1"},
+}
+"""What the older generation says first."""
+ENVELOPE: Final = {
+    "_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "c", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+}
+"""What the newer one says with every request."""
+
+
+async def asked(out: Any, back: Any, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    """One request over lines, and its answer."""
+    id = f"{method}-{time.monotonic_ns()}"
+    out.write(json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).encode() + b"\n")
+    while (answer := await until_answered(back)).get("id") != id:
+        pass
+    return answer
+
+
 async def until_answered(back: Any) -> dict[str, Any]:
     """The next line that the server writes."""
     with anyio.fail_after(15):

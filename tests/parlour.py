@@ -115,7 +115,11 @@ class Parlour:
         new = Registered(id=name, kind=kind, on_behalf_of=behalf, roles=frozenset(roles))
         assert add_principal(self.database, new, by=OWNER, owner=OWNER) == ""
 
-    def call(
+    def call(self, name: str = "send", arguments: Any = None, **more: Any) -> Outcome:
+        """One call of its own, of a conversation if it has turns."""
+        return anyio.run(run, self.made(name, arguments, **more), self.house)
+
+    def made(
         self,
         name: str = "send",
         arguments: Any = None,
@@ -123,20 +127,19 @@ class Parlour:
         by: str = AGENT,
         turn: int | None = None,
         **more: Any,
-    ) -> Outcome:
-        """One call of its own, of a conversation if it has turns."""
+    ) -> Call:
+        """A call that nobody has made yet."""
         human = by.startswith("human:")
-        made = Call(
+        given = {"surroundings": Surroundings(turn=turn, channel="voice", call_id="line_1"), **more}
+        return Call(
             id=f"call_{next(self._numbers)}",
             principal=Principal(
                 id=by, kind="human" if human else "agent", on_behalf_of=None if human else OWNER
             ),
             tool=name,
             arguments={"to": "ada", "text": "tea?"} if arguments is None else arguments,
-            surroundings=Surroundings(turn=turn, channel="voice", call_id="line_1"),
-            **more,
+            **given,
         )
-        return anyio.run(run, made, self.house)
 
     def decided(
         self,

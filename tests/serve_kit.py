@@ -83,9 +83,9 @@ class Premises:
         return self.token(owner(), *ROLES["owner"])
 
     @asynccontextmanager
-    async def serving(self, *, mcp: bool = False) -> AsyncGenerator["House"]:
+    async def serving(self, *, mcp: bool = False, watch: bool = False) -> AsyncGenerator["House"]:
         async with (
-            opened(lambda: self.machine.settings(), watch=False) as engine,
+            opened(lambda: self.machine.settings(), watch=watch) as engine,
             open_door(engine, port=0, mcp=mcp) as door,
         ):
             yield House(self, engine, door)

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from approval_kit import AGENT, OWNER, ask, changed, claim, later, state, wanted
+from approval_kit import AGENT, OWNER, ask, changed, claim, claim_again, later, state, wanted
 from metier.model.approval import Approval
 from metier.model.call import AuthorizedCall
 from metier.record.approval_clock import Moment, moment
@@ -39,6 +39,7 @@ class Desk(RuleBasedStateMachine):
         self.acts: dict[str, AuthorizedCall] = {}
         self.model: dict[str, str] = {}
         self.until: dict[str, float] = {}
+        self.agains = 0
 
     def some(self, number: int) -> str | None:
         return list(self.model)[number % len(self.model)] if self.model else None
@@ -69,6 +70,25 @@ class Desk(RuleBasedStateMachine):
         assert (problem == "") == (self.model[approval] == "approved" and right), problem
         if not problem:
             self.model[approval] = "spent"
+
+    @rule(number=st.integers(0, 50))
+    def asks_again(self, number: int) -> None:
+        """The same act under another id finds a yes of this very act that is unused, and uses it up; else there is none."""
+        if (approval := self.some(number)) is None:
+            return
+        asked = self.acts[approval].valid.call
+        act = wanted(call_id=f"again_{self.agains}", principal=asked.principal)
+        self.agains += 1
+        word = claim_again(self.database, act, now=self.now)
+        there = [
+            each
+            for each, state in self.model.items()
+            if state == "approved" and self.acts[each].valid.call.principal.id == asked.principal.id
+        ]
+        assert (word is not None) == bool(there)
+        if word is not None:
+            assert word in there
+            self.model[word] = "spent"
 
     @rule(number=st.integers(0, 50))
     def revokes(self, number: int) -> None:

@@ -211,25 +211,25 @@ WAYS: Final[dict[str, set[str]]] = {
     },
     # Over MCP: who asks is whom the connection was authenticated as.
     "metier.doors.mcp.calls.Calls": {"doors.mcp.server.McpServer.__init__"},
-    "doors.mcp.calls.Calls._engine.run": {"doors.mcp.calls.Calls._run"},
+    "doors.mcp.calls.Calls._engine.run": {"doors.mcp.calls.Calls._confirmed", "doors.mcp.calls.Calls._run"},
     "doors.mcp.calls.Calls._engine.resume": {"doors.mcp.calls.Calls._decided"},
     "metier.doors.mcp.skill_files.asked": {"doors.mcp.prompts.Prompts.get"},
     "doors.mcp.skill_files.asked": {"doors.mcp.skill_files.snapshot_of"},
     # Over HTTP: who asks is who the gatekeeper let in, and `Serving.runtime` is what he is given.
-    "metier.runtime.once.call_once": {"doors.http.calls.made"},
-    "metier.doors.http.calls.made": {
+    "metier.runtime.once.call_once": {"doors.http.making.made"},
+    "metier.doors.http.making.made": {
+        "doors.http.calls._make",
         "doors.http.modules._operate",
         "doors.http.settings._read",
         "doors.http.settings._reset",
         "doors.http.settings._write",
     },
-    "doors.http.calls.made": {"doors.http.calls._make"},
     "doors.http.endpoint.Asking.serving.runtime": {"doors.http.endpoint.Asking.runtime"},
     "asking.runtime.handle": {"doors.http.calls._handle"},
-    "asking.runtime.resume": {"doors.http.calls.decided"},
-    "asking.runtime.wait_for": {"doors.http.calls.decided", "doors.http.calls.made"},
-    "doors.http.calls.decided": {"doors.http.calls.made"},
-    "metier.doors.http.calls.decided": {"doors.http.approvals._take_up"},
+    "asking.runtime.resume": {"doors.http.making.decided"},
+    "asking.runtime.wait_for": {"doors.http.making.decided", "doors.http.making.made"},
+    "doors.http.making.decided": {"doors.http.making.made"},
+    "metier.doors.http.making.decided": {"doors.http.approvals._take_up"},
     "engine.resume": {"doors.http.approvals._take_up"},
     "engine.run": {"doors.mcp.skill_files.asked", "runtime.once.call_once"},
     "metier.doors.telegram.taking_up.take_up": {"doors.http.approvals._take_up"},
@@ -425,9 +425,9 @@ def test_these_are_all_the_doors_there_are() -> None:
         "doors/cli/tried.py",
         "doors/cli/serve.py",
         "doors/cli/trust.py",
-        "doors/http/calls.py",
         "doors/http/endpoint.py",
         "doors/http/live.py",
+        "doors/http/making.py",
         "doors/http/opening.py",
         "doors/http/serving.py",
         "doors/http/sign_in_routes.py",
@@ -435,9 +435,12 @@ def test_these_are_all_the_doors_there_are() -> None:
         "doors/mcp/changes.py",
         "doors/mcp/http.py",
         "doors/mcp/prompts.py",
+        "doors/mcp/refusals.py",
         "doors/mcp/resources.py",
         "doors/mcp/server.py",
         "doors/mcp/skill_files.py",
+        "doors/mcp/tools.py",
+        "runtime/standing_by.py",
         "doors/mcp/skills.py",
         "doors/mcp/stdio.py",
         "doors/telegram/door.py",
@@ -947,7 +950,9 @@ def test_rel_19_without_the_claim_what_was_taken_back_runs(
 ) -> None:
     gate = Gate("taken back", lambda yard: None, {"resumed": "approval_void"})
     resume = BY_NAME["Runtime.resume"]
-    first, second = yard.approved(), yard.approved()
+    first = yard.approved()
+    yard.arguments = {**yard.arguments, "note": "another"}  # the same would be the first one, asked again
+    second = yard.approved()
     taken_back_meanwhile(yard, first.approval_id)
     held(yard, resume, gate, first)
     taken_back_meanwhile(yard, second.approval_id)

@@ -12,7 +12,7 @@ from metier.kernel.events import Events
 from metier.model.outcome import Completed, Outcome
 from metier.runtime import Runtime
 from metier.runtime.as_owner import call_as_owner
-from metier.runtime.message_hooks import message_listener, tell_hooks
+from metier.runtime.message_hooks import message_listener
 
 RECEIVED = "channels.message.received"
 MESSAGE: dict[str, Any] = {
@@ -104,23 +104,6 @@ def test_a_flood_of_messages_is_bounded_and_uses_up_nobodys_budget(lookout: Look
     assert hooks.observers.dropped == 400 - observers.MOST_WAITING
     assert len(lookout.fired) == observers.MOST_WAITING
     assert hooks.failures == 0
-
-
-def test_whoever_hosts_tells_hooks_until_it_is_cancelled(lookout: Lookout) -> None:
-    lookout.pretend()
-    lookout.guard()
-
-    async def act(runtime: Runtime) -> None:
-        happening = Events()
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(tell_hooks, happening, runtime._engine.hooks)
-            await anyio.wait_all_tasks_blocked()
-            happening.emit(RECEIVED, MESSAGE)
-            tasks.cancel_scope.cancel()
-        happening.emit(RECEIVED, MESSAGE)
-
-    lookout.opened(act)
-    assert lookout.fired == ["guard message:received"]
 
 
 def test_the_host_tells_hooks_of_what_happens_on_its_channels(lookout: Lookout) -> None:

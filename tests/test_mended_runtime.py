@@ -157,9 +157,9 @@ def changed_after_the_yes(
     async def act(runtime: Runtime) -> tuple[str, list[Any]]:
         sender = Sender(runtime, SEND)
         patch.setenv("GREETING", "hello")
-        pending = await sender.send()
+        pending = await sender.send(runtime._call(SEND.name, {"a": kept}))  # each time another act
         approve(machine, pending)
-        await sender.send()
+        await sender.send(runtime._call(SEND.name, {"a": 2}))
         before = dict(os.environ)
         patch.setenv("GREETING", "poison")
         sender.judged_by = before if kept else None

@@ -23,11 +23,11 @@ from msgspec import Struct
 from metier.catalog.catalog import Catalog
 from metier.errors import MetierError
 from metier.execute import execute
-from metier.gate.approve import approve
+from metier.gate.approve import Given, approve, taken_up
 from metier.gate.authorize import authorize
 from metier.gate.desk import ask
 from metier.gate.outputs import held_to_its_word
-from metier.gate.situation import Situation, hearing
+from metier.gate.situation import Situation, depending_on, hearing
 from metier.gate.terms import terms
 from metier.gate.validate import validate
 from metier.model.call import ApprovedCall, Call, ValidCall
@@ -77,7 +77,14 @@ async def run(call: Call, house: House) -> Outcome:
     if not isinstance(approved, ApprovedCall):
         if (why := await nowhere(authorized, house.workshop)) is not None:  # nobody is asked in vain
             return await recorder.refused(call, why, valid=valid, authorized=authorized)
-        return await ask(approved, authorized, situation, recorder)
+        answer = await ask(approved, authorized, situation, recorder)
+        if not isinstance(answer, Given):
+            return answer
+        # It was asked before, and somebody said yes: it goes on as a call that was asked and is taken up.
+        approved, situation = (
+            taken_up(authorized, answer, situation),
+            depending_on(situation, answer.around),
+        )
     ready = await prepare(approved, house.workshop)
     if isinstance(ready, Refused):
         return await recorder.refused(call, ready, valid=valid, authorized=authorized)

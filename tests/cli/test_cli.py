@@ -690,3 +690,13 @@ def test_one_body_never_breaks_the_prompt_of_all(machine: Machine) -> None:
     write_skill(machine.skills / "good", body="Fine.")
     write_skill(machine.skills / "odd", body="x &#" + "1" * 5_000 + "; y\n# " + "\ufdfa" * 100_000)
     assert "## good" in machine.metier("prompt", "--full").stdout
+
+
+def test_a_tool_of_a_skill_that_waits_for_trust_is_refused_with_that_and_what_to_do(machine: Machine) -> None:
+    write_skill(machine.project / "skills/notes")
+    said = machine.metier("call", "notes/write", check=3).stderr
+    assert (
+        "'notes' is there and pending approval: not trusted yet" in said
+        and "metier skills info notes" in said
+    )
+    assert "there is no tool" in machine.metier("call", "nothing/write", check=3).stderr

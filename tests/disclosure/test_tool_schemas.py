@@ -1,6 +1,8 @@
 """Tools in the providers' shapes, under names that find their way back."""
 
+import json
 import re
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -131,3 +133,28 @@ def test_the_providers_own_types_accept_the_shapes() -> None:
         shown = mcp.Tool.model_validate(shaped(TOOLS, "mcp")[i])
         assert shown.annotations.read_only_hint is (TOOLS[i].effect == "read")
         assert shown.input_schema["type"] == "object"
+
+
+@pytest.mark.parametrize("shape", ["openai", "openai_responses", "anthropic", "mcp"])
+def test_inj_02_no_text_of_a_schema_reaches_a_model_with_characters_that_nobody_sees(shape: Any) -> None:
+    unseen = "\U000e0049\U000e0067"  # tags, which spell a text that models read
+    spoiled = {
+        "type": "object",
+        "properties": {
+            f"city{unseen}": {"description": f"Where.{unseen}", "enum": [f"Rome{unseen}"]},
+            "day": {"title": f"Day\u202e{unseen}", "examples": [{"a": f"x{unseen}"}]},
+        },
+    }
+    tool = Tool(
+        name="weather/now",
+        description="",
+        parameters=cast("Any", spoiled),
+        returns=cast("Any", spoiled),
+        entry=ENTRY,
+    )
+    said = json.dumps(shaped([tool], shape), ensure_ascii=False)
+    assert "\U000e0049" not in said and "\u202e" not in said
+    assert said.count(r"\\u{e0049}") >= 5, "what was there can be seen"
+    assert "\U000e0049" in json.dumps(tool.parameters, ensure_ascii=False), (
+        "what calls are checked against stays"
+    )

@@ -113,6 +113,29 @@ def test_a_skill_that_does_not_exist_gets_a_suggestion_or_a_way_to_look() -> Non
     assert "metier skills list" in refused("tea/pour", {"name": "zzz"}, "unknown_skill").remedy
 
 
+def test_a_skill_that_models_may_not_invoke_is_suggested_to_people_alone() -> None:
+    hidden = Skill(name="hidden", description="", dialect="metier", model_may_invoke=False)
+    boo = Tool(
+        name="hidden/boo",
+        description="",
+        parameters={"type": "object"},
+        skill="hidden",
+        entry=Operation(module="h", operation="boo"),
+    )
+    catalog = Catalog(by_name={"hidden": listed("hidden", hidden)})
+    read = Tool(name="read", description="", parameters=SCHEMA, subject="name", entry=boo.entry)
+
+    def remedy(kind: Any, tool: str, arguments: Any) -> str:
+        call = Call(id="c", principal=Principal(id=f"{kind}:x", kind=kind), tool=tool, arguments=arguments)
+        answer = validate(call, tools={each.name: each for each in (boo, read)}, catalog=catalog)
+        assert isinstance(answer, Refused)
+        return answer.remedy
+
+    for tool, arguments in (("hidden/bo", {}), ("zzz", {}), ("read", {"name": "hiden"})):
+        assert "hidden" in remedy("human", tool, arguments)
+        assert "hidden" not in remedy("agent", tool, arguments)
+
+
 def test_a_folder_that_could_not_be_read_as_a_skill_is_none() -> None:
     assert refused("tea/pour", {"name": "broken"}, "unknown_skill").reasons == ("there is no skill 'broken'",)
 

@@ -1,17 +1,22 @@
 """Decisions over HTTP: by people who may, about exactly what they were shown, once."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
+from browser import browser, sign_in
 from core_desk import DECIDER
 from metier.catalog.here import owner
 from metier.model.approval import Approval
 from metier.model.job import Report
+from metier.record.approvals import find
 from metier.record.audit import AuditLog
+from metier.record.decider import Undecided
 from metier.record.deciding import decide
+from metier.record.verify import verify
 from metier.runtime import waiting as waiting_here
 from serve_kit import WRITE, House, Premises
 
@@ -247,6 +252,67 @@ def test_who_waits_is_woken_by_a_decision_in_this_process_and_finds_one_of_anoth
             await one(house, person, here=True)
 
     anyio.run(main)
+
+
+def test_the_record_of_a_decision_names_what_its_decider_came_with_and_not_what_it_was_asked_with(
+    premises: Premises,
+) -> None:
+    """A person's token, a session in a browser, and the terminal, where there is neither."""
+    agent, ann = premises.agent(), premises.person("ann", "approver")
+    token = ann.split("_")[1]
+
+    async def main() -> None:
+        async with premises.serving() as house, house.client(ann) as person, browser(house) as it:
+            await sign_in(house, it)
+            session = f"session:{it.cookie.partition('.')[0]}"
+            by_token, by_session, by_both, at_terminal = [await asked(house, agent) for _ in range(4)]
+            assert (await approve(person, by_token)).status_code == 200
+            assert (await it.post(f"/api/v1/approvals/{by_session}/deny")).status_code == 200
+            assert (await person.post(f"/api/v1/approvals/{by_session}/deny", json={})).status_code == 409
+            assert (await approve(person, by_both)).status_code == 200
+            assert (await it.post(f"/api/v1/approvals/{by_both}/revoke")).status_code == 200
+            with premises.opened() as database:
+                assert isinstance(decide(database, at_terminal, by=DECIDER, decision="approve"), Approval)
+                found = [each for each in AuditLog(database).tail(100) if each.approval and each.about]
+            said = [(each.event, each.approval, each.session, each.token) for each in found]
+            assert said == [
+                ("skill_approved", by_token, f"token:{token}", token),
+                ("skill_rejected", by_session, session, ""),
+                ("decision_refused", by_session, f"token:{token}", token),
+                ("skill_approved", by_both, f"token:{token}", token),
+                ("skill_rejected", by_both, session, ""),
+                ("skill_approved", at_terminal, "", ""),
+            ]
+
+    anyio.run(main)
+    assert verify(premises.path).ok
+
+
+@pytest.mark.parametrize("decision", ["approve", "deny"])
+def test_a_word_over_the_client_that_asked_is_recorded_as_such(
+    premises: Premises, decision: Literal["approve", "deny"]
+) -> None:
+    """Which only counts where the operator declared that client to be himself: else it would be the requester's own."""
+    agent = premises.agent()
+
+    async def main() -> None:
+        async with premises.serving() as house:
+            approval = await asked(house, agent)
+            with premises.opened() as database:
+                row = find(database, approval)
+                assert row is not None and row.session
+                if decision == "approve":
+                    own = decide(
+                        database, approval, by=replace(DECIDER, session=row.session), decision=decision
+                    )
+                    assert isinstance(own, Undecided) and own.code == "own_request"
+                by = replace(DECIDER, over=row.session)
+                assert isinstance(decide(database, approval, by=by, decision=decision), Approval)
+                said = AuditLog(database).tail(1)[0]
+            assert said.session == row.session and "declared to be himself" in said.reasons[-1]
+
+    anyio.run(main)
+    assert verify(premises.path).ok
 
 
 def test_a_standing_grant_is_given_as_it_was_asked_for(premises: Premises) -> None:

@@ -306,8 +306,13 @@ def test_cap_02_a_token_cancels_what_its_scopes_let_it(premises: Premises) -> No
                         each["call_id"] for each in (await brake.get("/api/v1/calls")).json()["calls"]
                     ] == [call]
                     assert (await brake.post(f"/api/v1/calls/{call}/cancel")).json()["cancelled"]
+            assert (await keeper.get("/api/v1/calls")).status_code == 403
 
     anyio.run(main)
+    with premises.opened() as database:
+        by = [each for each in AuditLog(database).tail(100) if each.event == "call_cancelled"]
+    assert len(by) == 2
+    assert all(each.token and each.token in steer for each in by), "the record says which token it was"
 
 
 def test_a_client_that_goes_away_takes_its_call_with_it_unless_it_has_a_key(premises: Premises) -> None:
@@ -408,7 +413,8 @@ def test_the_end_of_the_server_hands_back_what_runs_and_what_waits(
         assert "interrupted" in answers["runs"]["remedy"]
         with premises.opened() as database:
             assert AuditLog(database).open_intents() == []
-            assert AuditLog(database).tail(1)[0].event == "skill_execution_error"
+            last = AuditLog(database).tail(1)[0]
+            assert (last.event, last.call_id) == ("skill_execution_error", answers["runs"]["call_id"])
 
     anyio.run(main)
 

@@ -1,5 +1,6 @@
 """The client for programs: typed answers, problems as errors with their codes, and a token that goes nowhere else."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -178,5 +179,31 @@ def test_a_call_is_waited_for_until_it_ends_or_as_long_as_is_said(
         async with premises.serving() as house, AsyncClient(house.door.url, token=agent) as client:
             await to_thread.run_sync(blocking, house.door.url)
             assert isinstance(await client.call(*look), Completed)
+
+    anyio.run(main)
+
+
+def test_a_providers_own_objects_are_sent_as_what_they_are(premises: Premises) -> None:
+    agent = premises.agent()
+
+    class Function:
+        def __init__(self) -> None:
+            self.name, self.arguments, self._raw = READ["tool"], json.dumps(READ["arguments"]), object()
+
+    class ToolCall:
+        """As a library with models has it."""
+
+        def model_dump(self, *, mode: str, exclude_none: bool) -> dict[str, Any]:
+            assert (mode, exclude_none) == ("json", True)
+            return {"id": "t1", "type": "function", "function": Function()}
+
+    async def main() -> None:
+        async with premises.serving() as house, AsyncClient(house.door.url, token=agent) as client:
+            [answer] = await client.handle([ToolCall()])
+            assert answer["tool_call_id"] == "t1" and "Writing skills" in str(answer["content"])
+            with pytest.raises(TypeError, match="cannot be sent: give plain JSON"):
+                await client.handle([object()])
+            done = await client.operate("skills.list")
+            assert isinstance(done, Completed), done
 
     anyio.run(main)

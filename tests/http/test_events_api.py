@@ -2,6 +2,9 @@
 
 import contextlib
 import json
+import socket
+import struct
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,13 +13,18 @@ from typing import Any
 import anyio
 import httpx2
 import pytest
+from anyio import to_thread
 from anyio.abc import SocketStream
 
+from core_desk import DECIDER
 from metier.catalog.here import owner
 from metier.doors.http import live, wire
 from metier.doors.http.server import GRACE_SECONDS
 from metier.errors import StateError
+from metier.model.approval import Approval
 from metier.model.job import Report
+from metier.model.role import EXECUTE
+from metier.record.deciding import decide, expire_due
 from metier.record.principals import revoke_principal
 from serve_kit import READ, WRITE, House, Premises, read_all, request, status
 
@@ -110,6 +118,57 @@ def test_cap_13_an_agent_is_told_of_its_own_calls_only(premises: Premises) -> No
     anyio.run(main)
 
 
+def test_cap_13_who_asked_and_whom_he_acts_for_are_told_of_the_decision_and_nobody_else(
+    premises: Premises,
+) -> None:
+    """A no over this server, a yes in another process, and one that nobody decided in time. Who decides is told only while he may
+    see what others ask."""
+    one, two, ann = premises.agent("one"), premises.agent("two"), premises.person("ann", "approver")
+    his, hers = premises.token(owner(), EXECUTE), premises.token("human:ann", EXECUTE)
+
+    async def main() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            house = await stack.enter_async_context(premises.serving())
+            asker, other, behind, decider = [
+                await stack.enter_async_context(listening(house, each)) for each in (one, two, his, hers)
+            ]
+            client = await stack.enter_async_context(house.client(one))
+            person = await stack.enter_async_context(house.client(ann))
+            made = [(await client.post("/api/v1/calls", json=WRITE)).json() for _ in range(3)]
+            ids = [each["approval_id"] for each in made]
+            assert (await person.post(f"/api/v1/approvals/{ids[0]}/deny", json={})).status_code == 200
+            with premises.opened() as database:  # as another process has it
+                assert isinstance(decide(database, ids[1], by=DECIDER, decision="approve"), Approval)
+                assert expire_due(database, time.time() + 3_600, most=1) == 1
+            with anyio.fail_after(10):
+                while min(len(decisions(each)) for each in (asker, behind)) < 3:
+                    await anyio.sleep(0.02)
+            async with house.client(two) as third:  # whatever was to come before this has come by then
+                await third.post("/api/v1/calls", json=READ)
+            await other.until("call.ended")
+            states = ["skill_rejected", "skill_approved", "approval_expired"]
+            for stream in (asker, behind):
+                told = decisions(stream)
+                assert [each["state"] for each in told] == states
+                assert {(each["asked_by"], each["asked_for"]) for each in told} == {("agent:one", owner())}
+                assert [each["approval"] for each in told[:2]] == ids[:2]
+                assert told[0]["principal"] == "human:ann"
+            assert not decisions(other) and not decisions(decider)
+            again = {"last-event-id": str(decisions(asker)[0]["seq"] - 1)}
+            async with listening(house, one, **again) as late, listening(house, two, **again) as stranger:
+                await stranger.until("call.ended")  # the last of what both missed
+                with anyio.fail_after(10):
+                    while len(decisions(late)) < 3:
+                        await anyio.sleep(0.02)
+                assert decisions(late) == decisions(asker) and not decisions(stranger)
+
+    anyio.run(main)
+
+
+def decisions(stream: Stream) -> list[dict[str, Any]]:
+    return [each for each in stream.got if each["kind"] == "approval.decided"]
+
+
 def test_who_was_cut_off_goes_on_where_he_was_and_who_missed_too_much_is_told_so(
     premises: Premises, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,6 +232,37 @@ def test_web_22_who_does_not_read_is_cut_off_and_nothing_piles_up_for_him(
             )  # what lay in sockets, and no more
 
     anyio.run(main)
+
+
+def test_web_22_who_hangs_up_while_he_is_told_what_he_missed_leaves_no_word_in_the_log(
+    premises: Premises, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = premises.agent()
+
+    async def main() -> None:
+        async with premises.serving() as house, house.client(agent) as client:
+            for _ in range(20):
+                assert (await client.post("/api/v1/calls", json=READ)).status_code == 200
+            told = request(
+                path="/api/v1/events", host=house.at, authorization=f"Bearer {agent}", last_event_id="1"
+            )
+
+            def hang_up() -> None:
+                with socket.create_connection(("127.0.0.1", house.door.port)) as stream:
+                    stream.sendall(told)
+                    stream.recv(1)
+                    stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+            for _ in range(12):
+                await to_thread.run_sync(hang_up)
+            with anyio.fail_after(10):
+                while house.door.serving.live._listeners:
+                    await anyio.sleep(0.02)
+            async with listening(house, agent, **{"last-event-id": "1"}) as heard:  # who stays is told
+                await heard.until("call.ended")
+
+    anyio.run(main)
+    assert [each.getMessage() for each in caplog.records if each.name == "asyncio"] == []
 
 
 def test_streams_end_with_the_server_and_there_are_only_so_many(

@@ -142,6 +142,29 @@ def test_web_03_a_foreign_page_reaches_nothing(premises: Premises) -> None:
     anyio.run(main)
 
 
+def test_web_03_what_is_the_same_for_everybody_can_be_opened_by_its_address_also_by_who_signed_in(
+    premises: Premises,
+) -> None:
+    async def main() -> None:
+        async with premises.serving() as house:
+            for path in ("/healthz", "/readyz", "/api/v1/openapi.json", "/api/v1/me", "/metrics"):
+                said = request(
+                    path=path,
+                    host=house.at,
+                    connection="close",
+                    cookie="metier_session=x",
+                    sec_fetch_site="none",
+                )
+                answer = await house.raw(said)
+                his = path in ("/api/v1/me", "/metrics")
+                assert status(answer) == (403 if his else 200), path
+                assert not his or b"remedy" in answer
+                other = request(path=path, host=house.at, connection="close", sec_fetch_site="cross-site")
+                assert status(await house.raw(other)) == 403
+
+    anyio.run(main)
+
+
 def test_web_03_without_the_guard_a_foreign_page_would_have_reached_it(
     premises: Premises, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,6 +202,7 @@ def test_web_05_nothing_is_shown_in_a_frame_and_no_script_of_others_runs(premise
             for path in (
                 "/",
                 "/page.js",
+                "/decide.js",
                 "/page.css",
                 "/healthz",
                 "/api/v1/audit",

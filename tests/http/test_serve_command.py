@@ -87,3 +87,29 @@ def test_what_is_in_the_way_is_said_without_a_traceback(tmp_path: Path) -> None:
         done = machine.metier("serve", "--port", port, "--no-host", check=None)
         assert done.returncode != 0
         assert "cannot be listened at" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_server_that_is_started_while_the_host_ends_becomes_the_host_and_is_found(tmp_path: Path) -> None:
+    """As after a restart: the old one keeps the role for as long as what it runs has its grace."""
+    machine = Machine(tmp_path)
+    with serve(machine) as (first, _, _), serve(machine) as (second, url, _):
+        assert machine.json("host", "status", "--json")["host"]["pid"] == first.pid
+        first.send_signal(signal.SIGTERM)
+        assert first.wait(25) == 0
+        assert second.stdout is not None
+        said = second.stdout.readline()
+        assert f"process {first.pid}, which was the host, has ended; this process is the host now" in said
+        status = machine.json("host", "status", "--json")
+        assert status["answers"] and status["host"]["pid"] == second.pid
+        deadline = time.monotonic() + 10
+        while not (link := machine.json("sign-in", "--json"))["running"] and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert link["running"] and url in str(link)
+        stopped = machine.metier("host", "stop")  # and who is told to stop does not begin anew
+        assert "has ended" in stopped.stdout
+        assert "the host no longer, as it was told" in second.stdout.readline()
+        time.sleep(3)
+        assert not machine.json("host", "status", "--json", check=None)["running"]
+        second.send_signal(signal.SIGTERM)
+        assert second.wait(25) == 0

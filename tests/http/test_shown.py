@@ -2,13 +2,16 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
 from machine import approve_all, write_skill
-from metier.doors.http import tools
+from metier.catalog.here import owner
+from metier.doors.http import tools as beside
 from metier.errors import StateError
+from metier.model.role import EXECUTE, READ_AUDIT
 from serve_kit import READ, Premises
 
 NASTY = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'javascript:alert(1)"
@@ -48,8 +51,10 @@ def test_web_06_what_others_wrote_is_data_and_never_a_page(premises: Premises) -
 
 
 def test_web_06_the_page_puts_nothing_into_itself_as_markup() -> None:
-    files = Path(tools.__file__).with_name("page_files")
-    script = (files / "page.js").read_text(encoding="utf-8")
+    files = Path(beside.__file__).with_name("page_files")
+    scripts = sorted(files.glob("*.js"))
+    assert [each.name for each in scripts] == ["decide.js", "page.js"]
+    script = "".join(each.read_text(encoding="utf-8") for each in scripts)
     for word in (
         "innerHTML",
         "outerHTML",
@@ -58,10 +63,12 @@ def test_web_06_the_page_puts_nothing_into_itself_as_markup() -> None:
         "eval(",
         "Function(",
         "localStorage",
+        "setAttribute",
+        "srcdoc",
     ):
         assert word not in script
     page = (files / "page.html").read_text(encoding="utf-8")
-    assert "<style" not in page and "javascript:" not in page
+    assert "<style" not in page and "style=" not in page and "javascript:" not in page
 
 
 def test_web_07_no_request_is_let_in_by_something_in_its_address(premises: Premises) -> None:
@@ -99,6 +106,60 @@ def test_web_18_a_fault_of_ours_is_told_without_its_insides(
                 answer = await client.get("/api/v1/modules")
                 assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
                 assert "someone" not in answer.text and "SELECT" not in answer.text
+
+    anyio.run(main)
+
+
+def test_nobody_is_offered_what_the_gate_would_always_refuse_him(premises: Premises) -> None:
+    me, agent = premises.owner(), premises.agent()
+    looks = premises.token(owner(), READ_AUDIT)
+
+    async def main() -> None:
+        async with premises.serving() as house:
+            tools: dict[str, list[str]] = {}
+            operations: dict[str, dict[str, Any]] = {}
+            for who, token in (("me", me), ("agent", agent), ("looks", looks)):
+                async with house.client(token) as client:
+                    found = (await client.get("/api/v1/tools", params={"shape": "anthropic"})).json()["tools"]
+                    tools[who] = [each["name"] for each in found]
+                    listed = (await client.get("/api/v1/modules")).json()["operations"]
+                    operations[who] = {each["name"]: each for each in listed}
+            assert (
+                "fs_write" in str(tools["agent"]) and tools["me"] == tools["agent"] and tools["looks"] == []
+            )
+            assert {"secrets.set", "conv.erase", "skills.list"} <= operations["me"].keys()
+            assert operations["agent"] and not any(
+                each["privileged"] for each in operations["agent"].values()
+            )
+            assert {each["permission"] for each in operations["agent"].values()} == {EXECUTE}
+            assert {each["permission"] for each in operations["looks"].values()} <= {READ_AUDIT}
+            async with house.client(agent) as client:  # and what is left out would have been refused
+                for name in sorted(operations["me"].keys() - operations["agent"].keys()):
+                    path = f"/api/v1/modules/{name.replace('.', '/')}"
+                    made = (await client.post(path, json={})).json()
+                    assert made["outcome"] == "refused", name
+
+    anyio.run(main)
+
+
+def test_what_is_wrong_with_a_request_is_what_is_said(premises: Premises) -> None:
+    agent = premises.agent()
+
+    async def main() -> None:
+        async with premises.serving() as house, house.client(agent) as client:
+            bad = await client.get("/api/v1/me", headers={"authorization": f"Bearer {agent[:-1]}x"})
+            assert (bad.status_code, bad.json()["detail"]) == (401, "this token lets nobody in")
+            head = await client.head("/api/v1/events")
+            assert (head.status_code, head.headers["allow"]) == (405, "GET")
+            none = await client.post("/api/v1/modules/skills/list")  # which takes no arguments
+            assert (none.status_code, none.json()["outcome"]) == (200, "completed")
+            missing = await client.post("/api/v1/calls")
+            assert (missing.status_code, missing.json()["code"]) == (400, "bad_request")
+            document = (await client.get("/api/v1/openapi.json")).json()
+            made = document["paths"]["/api/v1/tokens"]["post"]
+            assert document["security"] == [{"token": []}, {"session": []}] and made["security"] == [
+                {"session": []}
+            ]
 
     anyio.run(main)
 

@@ -1,13 +1,16 @@
 """WEB-19: what a client may send, and what becomes of the rest. Everything is answered, and nothing is left running."""
 
 import json
+import threading
 from typing import Any
 
 import anyio
 import anyio.to_thread
+import httpx2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mcp.shared.dispatcher import coerce_request_id
 
 from mcp_desk import Desk, until_answered
 from metier.doors.mcp import lines as module
@@ -46,6 +49,17 @@ BAD: list[tuple[Any, int]] = [
     ({**PING, "result": {}}, -32600),
     ({"jsonrpc": "2.0", "id": 1, "result": {}, "error": {}}, -32600),
     ({"jsonrpc": "2.0"}, -32600),
+    ({**PING, "method": "tools/call", "params": {"arguments": {"a": [0] * 66_000}}}, -32700),
+    (
+        {
+            **PING,
+            "method": "subscriptions/listen",
+            "params": {
+                "notifications": {"resourceSubscriptions": [f"skill://{each}" for each in range(2_000)]}
+            },
+        },
+        -32600,
+    ),
 ]
 
 
@@ -69,13 +83,53 @@ def test_web_19_no_bytes_break_the_reader(raw: bytes) -> None:
     assert isinstance(read(raw), Bad | dict)
 
 
-def test_a_number_and_its_text_are_one_id() -> None:
+def test_a_request_to_listen_is_small_because_it_is_kept_for_as_long_as_somebody_listens() -> None:
+    listen = {
+        **PING,
+        "method": "subscriptions/listen",
+        "params": {"notifications": {"toolsListChanged": True}},
+    }
+    assert not isinstance(read(line(listen)), Bad)
+    long = read(line({**listen, "params": {"_meta": {"x": "x" * 16_384}}}))
+    assert isinstance(long, Bad) and "16,384" in long.why and long.id == "p"
+
+
+@pytest.mark.parametrize("length", [100, 1_000_000])
+def test_a_large_message_is_not_read_on_the_loop(desk: Desk, length: int) -> None:
+    """Else whoever sends many of them holds up everybody."""
+    where: list[bool] = []
+
+    def watched(raw: bytes) -> Any:
+        where.append(threading.current_thread() is threading.main_thread())
+        return read(raw)
+
+    desk.patch.setattr("metier.doors.mcp.aside.read", watched)
+    message = {**PING, "params": {"_meta": {"x": "x" * length}}}
+
+    async def main() -> None:
+        async with desk.lines() as (out, back):
+            await anyio.to_thread.run_sync(out.write, line(message))
+            await until_answered(back)
+        token = desk.token()
+        headers = {"Authorization": f"Bearer {token.text}", "Content-Type": "application/json"}
+        async with desk.served() as url, httpx2.AsyncClient(headers=headers) as http:
+            await http.post(url, content=line(message))
+
+    anyio.run(main)
+    assert where == [length == 100] * 2
+
+
+@pytest.mark.parametrize("text", ["7", "007", " 7", "+7", "0_7", "٧"])
+def test_a_number_and_its_text_are_one_id(text: str) -> None:
+    """However it is written: to the SDK they are one, and who cancels the one would end the other."""
+    assert coerce_request_id(text) == 7
     under_way = UnderWay(10)
     assert under_way.begin({**PING, "id": 7}) is None
-    bad = under_way.begin({**PING, "id": "7"})
+    bad = under_way.begin({**PING, "id": text})
     assert bad is not None and bad.id is None, "an error under the id would answer the first"
-    under_way.end("7")
-    assert under_way.begin({**PING, "id": "7"}) is None
+    under_way.end(text)
+    assert under_way.begin({**PING, "id": text}) is None
+    assert under_way.begin({**PING, "id": "7x"}) is None
 
 
 def test_web_19_bad_lines_are_answered_and_the_connection_goes_on(desk: Desk) -> None:
@@ -176,7 +230,7 @@ def test_a_fault_of_ours_reaches_no_client(desk: Desk) -> None:
     def broken(*given: Any) -> Any:
         raise RuntimeError("/secret/place")
 
-    desk.patch.setattr("metier.doors.mcp.server.listed", broken)
+    desk.patch.setattr("metier.doors.mcp.server.shown_to", broken)
 
     async def main() -> None:
         async with desk.lines() as (out, back):

@@ -219,6 +219,21 @@ def test_web_10_a_stream_ends_when_its_token_does(desk: Desk) -> None:
     asking(desk, act)
 
 
+@pytest.mark.parametrize("last", ["x", "x" * 5_000])
+def test_web_18_who_comes_back_gets_a_new_stream(desk: Desk, last: str) -> None:
+    """Nothing is kept to be told again."""
+    token = desk.token()
+
+    async def act(http: httpx2.AsyncClient) -> None:
+        opened = await post(http, HELLO, **bearer(token.text))
+        session = {**bearer(token.text), "MCP-Session-Id": opened.headers["mcp-session-id"]}
+        async with http.stream("GET", PATH, headers={**session, "Last-Event-ID": last}) as stream:
+            assert stream.status_code == 200
+            assert stream.headers["content-type"].startswith("text/event-stream")
+
+    asking(desk, act)
+
+
 BAD = (
     (b"garbage", -32700),
     (b'{"jsonrpc":"2.0","id":1,"id":1,"method":"ping"}', -32700),

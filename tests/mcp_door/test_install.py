@@ -10,7 +10,7 @@ import pytest
 
 from machine import Machine
 from metier.doors.cli.mcp_client_file import TABLES, entry, with_server
-from metier.errors import ConfigError
+from metier.errors import ConfigError, StateError
 
 PLACES = {
     "claude-code": ".claude.json",
@@ -66,6 +66,7 @@ def test_a_file_keeps_what_is_in_it_how_it_looks_and_a_copy(
     before = json.dumps(OTHERS, indent=indent, ensure_ascii=escaped) + "\n"
     path.write_text(before, encoding="utf-8")
     path.chmod(0o640)
+    machine.metier("principals", "add", "agent:claude")
     done = machine.metier("mcp", "install", "claude-code", "--yes", "--as", "agent:claude")
     assert "s3cr3t" not in done.stdout + done.stderr and "laid out anew" not in done.stdout
     now = json.loads(path.read_text(encoding="utf-8"))
@@ -97,6 +98,12 @@ def test_a_toml_file_is_added_to_and_its_comments_stay(tmp_path: Path) -> None:
         ("cursor", '{"mcpServers": []}'),
         ("cursor", "[]"),
         ("cursor", "not json"),
+        ("cursor", '{"x": 1e400, "mcpServers": {}}'),
+        ("cursor", '{"x": 1e-400}'),
+        ("cursor", '{"x": 1e-99999999999999999999}'),
+        ("cursor", '{"x": 1.10000000000000000001}'),
+        ("cursor", '{"x": NaN}'),
+        ("cursor", '{"x": -Infinity}'),
         ("codex", "mcp_servers = { other = { command = 'x' } }\n"),
         ("codex", "[mcp_servers.metier]\ncommand = 'else'\n"),
         ("codex", "not toml"),
@@ -118,6 +125,7 @@ def test_what_cannot_be_changed_safely_is_left_and_the_person_is_told_what_to_wr
 def test_an_entry_of_ours_that_is_older_is_shown_and_replaced(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.metier("mcp", "install", "cursor", "--yes")
+    machine.metier("principals", "add", "agent:x")
     done = machine.metier("mcp", "install", "cursor", "--yes", "--as", "agent:x")
     assert "-  ]" not in done.stdout and '+    "--as"' in done.stdout.replace("  +", "+")
     assert server(machine, "cursor")["args"] == ["mcp", "--as", "agent:x"]
@@ -156,3 +164,86 @@ def test_a_name_with_odd_characters_stays_one_name() -> None:
     assert tomllib.loads(changed.text)["mcp_servers"]['my "server".x'] == made
     with pytest.raises(ConfigError):
         with_server("codex", changed.text, 'my "server".x', {**made, "command": "/other"})
+
+
+OURS = {"command": "/opt/bin/metier", "args": ["mcp"], "env": {"METIER_TOKEN": "metier_s3cr3t"}}
+STRANGERS = [
+    {"command": "npx", "args": ["github-mcp"], "env": {"GITHUB_TOKEN": "ghp_s3cr3t"}},
+    {"command": "npx", "args": ["mcp", "--token", "ghp_s3cr3t", "/home/ada/metier"]},
+    {"command": "/opt/bin/metier", "args": ["serve", "s3cr3t"]},
+    {"url": "https://example.com/mcp?key=s3cr3t"},
+    "s3cr3t",
+]
+
+
+@pytest.mark.parametrize("stranger", STRANGERS, ids=range(len(STRANGERS)))
+@pytest.mark.parametrize("how", ["--yes", "--show"])
+def test_a_server_of_that_name_that_is_not_ours_is_neither_shown_nor_replaced(
+    tmp_path: Path, stranger: Any, how: str
+) -> None:
+    machine = Machine(tmp_path)
+    path = machine.home / PLACES["cursor"]
+    path.parent.mkdir()
+    path.write_text(json.dumps({"mcpServers": {"github": stranger}}), encoding="utf-8")
+    before = path.read_bytes()
+    done = machine.metier("mcp", "install", "cursor", "--name", "github", how, check=5)
+    assert "not Metier" in done.stderr and "--name" in done.stderr
+    assert "s3cr3t" not in done.stdout + done.stderr
+    assert path.read_bytes() == before and os.listdir(path.parent) == [path.name]
+
+
+def test_of_an_older_entry_of_ours_no_value_of_a_variable_is_shown(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    path = machine.home / PLACES["cursor"]
+    path.parent.mkdir()
+    path.write_text(json.dumps({"mcpServers": {"metier": OURS}}), encoding="utf-8")
+    done = machine.metier("mcp", "install", "cursor", "--yes")
+    assert "s3cr3t" not in done.stdout + done.stderr and '"METIER_TOKEN": "…"' in done.stdout
+    assert server(machine, "cursor")["args"] == ["mcp"]
+
+
+@pytest.mark.parametrize("text", ['{"x":   "\\ud800"}', '{"x": "\\ud800", "y": "grüß"}'])
+def test_half_a_character_that_is_spelled_out_stays_so(tmp_path: Path, text: str) -> None:
+    machine = Machine(tmp_path)
+    path = machine.home / PLACES["cursor"]
+    path.parent.mkdir()
+    path.write_text(text, encoding="utf-8")
+    machine.metier("mcp", "install", "cursor", "--yes")
+    now = json.loads(path.read_text(encoding="utf-8"))
+    assert now.pop("mcpServers")["metier"]["args"] == ["mcp"]
+    assert now == json.loads(text)
+
+
+def test_numbers_that_stay_what_they_are_are_no_reason_to_leave_a_file() -> None:
+    text = '{"a": 1E2, "b": 0.1, "c": -0.0, "d": 123456789012345678901234567890, "e": 1e308}'
+    changed = with_server("cursor", text, "metier", entry("cursor", "/bin/metier", ["mcp"], {}))
+    assert changed is not None
+    now = json.loads(changed.text)
+    del now["mcpServers"]
+    assert now == json.loads(text)
+
+
+def test_when_it_cannot_be_written_nothing_is_left_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from metier.doors.cli import mcp_install
+
+    path = tmp_path / "mcp.json"
+    path.write_text("{}", encoding="utf-8")
+
+    def broken(*given: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(mcp_install.os, "replace", broken)
+    with pytest.raises(StateError, match="No space left"):
+        mcp_install._write(str(path), "[]", "{}")
+    assert os.listdir(tmp_path) == ["mcp.json"] and path.read_text(encoding="utf-8") == "{}"
+
+
+@pytest.mark.parametrize("who", ["agent:nobody", "human:ada", "human:me\x1b[31m", "", "*"])
+def test_nobody_is_written_down_whom_the_server_would_not_serve(tmp_path: Path, who: str) -> None:
+    machine = Machine(tmp_path)
+    machine.metier("principals", "add", "human:ada", "--role", "operator")
+    done = machine.metier("mcp", "install", "cursor", "--yes", "--as", who, check=5)
+    assert "\x1b" not in done.stderr and "metier principals" in done.stderr
+    assert not (machine.home / ".cursor").exists()

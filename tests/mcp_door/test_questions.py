@@ -18,7 +18,10 @@ from metier.doors.mcp import server
 from metier.doors.mcp.peer import Peer
 from metier.doors.mcp.questions import Questions, act_of
 from metier.model.call import Principal, Surroundings
+from metier.model.role import APPROVE, EXECUTE, Registered
 from metier.record.approvals import find
+from metier.record.principals import add_principal
+from metier.record.tokens import Made
 
 every = pytest.mark.parametrize(("way", "mode"), EVERY)
 ways = pytest.mark.parametrize("way", WAYS)
@@ -193,6 +196,66 @@ def test_a_round_with_state_and_no_answer_runs_nothing_and_asks_nothing_again(de
     assert ran(desk) == []
 
 
+@every
+@pytest.mark.parametrize(
+    "person", [Person("decline"), Person(go_ahead=False)], ids=["declines", "leaves it at no"]
+)
+def test_after_his_no_the_model_is_told_to_leave_it_and_the_no_is_on_the_record(
+    desk: Desk, way: str, mode: str, person: Person
+) -> None:
+    async def main() -> Any:
+        async with desk.client(way, mode, elicitation_callback=person) as client:
+            return await client.call_tool("tea__brew", {**BREW, "confirmed": True})
+
+    told = json.loads(text_of(anyio.run(main)))
+    assert "requires_confirmation" not in told and told["error"] == "forbidden"
+    assert "said no" in told["message"] and "Do not ask again" in told["remedy"]
+    [asked, no] = [each for each in desk.records() if each.event == "skill_execution_blocked"]
+    assert (asked.code, no.code, no.tool) == ("confirmation_required", "forbidden", "tea/brew")
+    assert "said no" in str(no.reasons) and ran(desk) == []
+
+
+@every
+def test_who_does_not_answer_is_asked_anew_by_a_further_call(desk: Desk, way: str, mode: str) -> None:
+    person = Person("cancel")
+
+    async def main() -> Any:
+        async with desk.client(way, mode, elicitation_callback=person) as client:
+            if mode == "legacy":
+                return await client.call_tool("tea__brew", BREW)
+            state = await asked(client)
+            return await client.session.call_tool(
+                "tea__brew",
+                BREW,
+                input_responses={"answer": person.answer},
+                request_state=state,
+                allow_input_required=True,
+            )
+
+    told = json.loads(text_of(anyio.run(main)))
+    assert (told["requires_confirmation"], told["prompt"]) == (True, "Brew it now?")
+    assert "did not answer" in told["message"] and "anew" in told["remedy"]
+
+
+@every
+def test_what_is_too_long_to_be_shown_is_told_so_and_not_to_be_asked_again(
+    desk: Desk, way: str, mode: str
+) -> None:
+    """Each of these takes nine characters to be shown."""
+    long, person = "\U000e0001" * 2_000, Person()
+
+    async def main() -> None:
+        async with desk.client(way, mode, elicitation_callback=person) as client:
+            for given in ({"text": long}, {"text": long, "confirmed": True}):
+                told = json.loads(text_of(await client.call_tool("tea__brew", given)))
+                assert told["error"] == "not_runnable" and "16,000" in told["message"]
+                assert "smaller parts" in told["remedy"] and "terminal" in told["remedy"]
+                assert "requires_confirmation" not in told
+
+    anyio.run(main)
+    assert person.asked == [] and ran(desk) == []
+
+
 def test_a_client_that_shows_no_forms_is_told_to_ask_its_person_itself(desk: Desk) -> None:
     async def main() -> None:
         async with desk.client("lines", NEW) as client:
@@ -208,6 +271,11 @@ def test_a_client_that_shows_no_forms_is_told_to_ask_its_person_itself(desk: Des
 # --- what the operator approves over a client that he declared to be himself
 
 
+def his(desk: Desk) -> Made:
+    """A token that goes so far as to say yes."""
+    return desk.token(AGENT, frozenset({EXECUTE, APPROVE}))
+
+
 OWN = f'[mcp]\nwait_seconds = 0\nown_clients = ["{AGENT}"]\n'
 
 
@@ -217,7 +285,7 @@ def test_the_operators_own_client_asks_him_and_his_word_decides(desk: Desk, way:
     person = Person()
 
     async def main() -> Any:
-        async with desk.client(way, mode, elicitation_callback=person) as client:
+        async with desk.client(way, mode, token=his(desk), elicitation_callback=person) as client:
             return await client.call_tool("tea__pour", {"text": "green"})
 
     assert text_of(anyio.run(main)) == "poured green"
@@ -225,6 +293,7 @@ def test_the_operators_own_client_asks_him_and_his_word_decides(desk: Desk, way:
     assert (approval.state, approval.decided_by) == ("spent", owner())
     [shown] = person.asked
     assert approval.id in shown and "tea/pour" in shown and '"green"' in shown and AGENT in shown
+    assert "metier approvals" not in shown and "Go ahead" in shown, "a form is answered, not a terminal"
 
 
 @every
@@ -243,7 +312,7 @@ def test_his_no_is_a_no_and_no_answer_leaves_it_waiting(
     desk.configured(OWN)
 
     async def main() -> Any:
-        async with desk.client(way, mode, elicitation_callback=person) as client:
+        async with desk.client(way, mode, token=his(desk), elicitation_callback=person) as client:
             if mode == "legacy" or state == "denied":
                 return await client.call_tool("tea__pour", {"text": "green"})
             carried = await asked(client, "tea__pour", {"text": "green"})
@@ -268,7 +337,7 @@ def test_four_eyes_hold_for_his_own_client_too(desk: Desk, way: str, mode: str) 
     person = Person()
 
     async def main() -> Any:
-        async with desk.client(way, mode, elicitation_callback=person) as client:
+        async with desk.client(way, mode, token=his(desk), elicitation_callback=person) as client:
             return await client.call_tool("tea__pour", {"text": "green"})
 
     result = anyio.run(main)
@@ -306,13 +375,51 @@ def test_a_client_that_is_no_longer_his_when_he_answers_decides_nothing(desk: De
     desk.configured(OWN)
 
     async def main() -> Any:
-        async with desk.client(way, NEW, elicitation_callback=Person()) as client:
+        async with desk.client(way, NEW, token=his(desk), elicitation_callback=Person()) as client:
             state = await asked(client, "tea__pour", {"text": "green"})
             desk.configured("[mcp]\nwait_seconds = 0\n")
             return await answered(client, state, "tea__pour", {"text": "green"})
 
     assert "pending_approval" in text_of(anyio.run(main))
     assert [each.state for each in desk.waiting()] == ["pending"] and ran(desk) == []
+
+
+@every
+def test_an_agent_that_acts_for_somebody_else_never_says_the_owners_word(
+    desk: Desk, way: str, mode: str
+) -> None:
+    with desk.database() as database:
+        bob = Registered(id="human:bob", kind="human", roles=frozenset({"operator"}))
+        bobs = Registered(id="agent:bobs", kind="agent", on_behalf_of="human:bob", roles=frozenset({"agent"}))
+        for each in (bob, bobs):
+            assert add_principal(database, each, by=owner(), owner=owner()) == ""
+    desk.configured('[mcp]\nwait_seconds = 0\nown_clients = ["agent:bobs"]\n')
+    person = Person()
+    token = desk.token("agent:bobs", frozenset({EXECUTE, APPROVE}))
+
+    async def main() -> Any:
+        async with desk.client(
+            way, mode, token=token, principal="agent:bobs", elicitation_callback=person
+        ) as client:
+            return await client.call_tool("tea__pour", {"text": "green"})
+
+    assert "pending_approval" in text_of(anyio.run(main)) and person.asked == []
+    assert [each.state for each in desk.waiting()] == ["pending"]
+
+
+@pytest.mark.parametrize("mode", ["legacy", NEW])
+def test_cap_12_a_token_without_the_scope_to_approve_never_says_the_owners_word(
+    desk: Desk, mode: str
+) -> None:
+    desk.configured(OWN)
+    person = Person()
+
+    async def main() -> Any:
+        async with desk.client("http", mode, elicitation_callback=person) as client:
+            return await client.call_tool("tea__pour", {"text": "green"})
+
+    assert "pending_approval" in text_of(anyio.run(main)) and person.asked == []
+    assert [each.state for each in desk.waiting()] == ["pending"]
 
 
 @pytest.mark.parametrize("written", ['"*"', '"human:uid-0"', '"agent:*"', '"claude"', '"agent:"', '""'])

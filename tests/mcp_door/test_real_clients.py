@@ -68,7 +68,11 @@ def test_what_needs_a_word_waits_and_the_client_is_told_how_to_decide_it(
     [pending] = desk.waiting()
     assert result.is_error and pending.state == "pending" and pending.principal == AGENT
     said = text_of(result)
-    assert '"error":"pending_approval"' in said and f"metier approvals approve {pending.id}" in said
+    assert (
+        '"error":"pending_approval"' in said
+        and f"metier approvals show {pending.id}" in said
+        and "approvals approve" not in said
+    )
     assert (f"/#approval={pending.id}" in said) == (way == "http")
     assert person.asked == [], "an answer over this connection would approve nothing, so it is not asked for"
 
@@ -139,16 +143,16 @@ def test_who_does_not_say_yes_has_not_confirmed(desk: Desk, way: str, mode: str)
 
     async def main() -> None:
         async with desk.client(way, mode, elicitation_callback=person) as client:
-            for given in (
-                Person("decline"),
-                Person("cancel"),
-                Person(go_ahead=False),
-                Person(go_ahead="true"),
+            for given, error in (
+                (Person("decline"), "forbidden"),
+                (Person("cancel"), "confirmation_required"),
+                (Person(go_ahead=False), "forbidden"),
+                (Person(go_ahead="true"), "forbidden"),
             ):
                 person.answer = given.answer
                 asked = len(person.asked)
                 result = await client.call_tool("tea__brew", {"text": "oolong", "confirmed": True})
-                assert result.is_error and '"error":"confirmation_required"' in text_of(result)
+                assert result.is_error and f'"error":"{error}"' in text_of(result)
                 assert len(person.asked) > asked
 
     anyio.run(main)

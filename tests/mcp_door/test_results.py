@@ -3,6 +3,9 @@
 from typing import Any
 
 import pytest
+from mcp_types import ListToolsResult
+from mcp_types import Tool as Shown
+from mcp_types.methods import serialize_server_result
 
 from metier.doors.mcp.results import result_of
 from metier.doors.mcp.tools import PAGE, listed, page
@@ -76,6 +79,35 @@ def test_one_tool_that_the_protocol_cannot_carry_does_not_take_the_others_with_i
     assert [each.name for each in listed([tool("a"), tool("b", parameters)], MAY)] == ["a"]
 
 
+@pytest.mark.parametrize(
+    "returns",
+    [
+        {"type": "object", "properties": []},
+        {"type": "object", "properties": {"a": 5}},
+        {"type": "object", "required": "n"},
+        {"type": "object", "required": [1]},
+        {"type": "object", "$schema": 5},
+    ],
+)
+def test_a_tool_whose_returns_the_protocol_cannot_carry_is_shown_without_them(
+    returns: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    sound = {"type": "object", "properties": {"n": True}, "required": ["n"]}
+    shown = listed([tool("a", returns=sound), tool("b", returns=returns)], MAY)
+    assert [(each.name, each.output_schema) for each in shown] == [("a", sound), ("b", None)]
+    assert "'b'" in caplog.text and "'a'" not in caplog.text
+    dumped = ListToolsResult(tools=shown).model_dump(by_alias=True, mode="json", exclude_none=True)
+    for version in ("2025-11-25", "2026-07-28"):
+        assert len(serialize_server_result("tools/list", version, dumped)["tools"]) == 2
+    control = [
+        Shown.model_validate({"name": "b", "inputSchema": {"type": "object"}, "outputSchema": returns})
+    ]
+    with pytest.raises(ValueError):
+        dumped = ListToolsResult(tools=control).model_dump(by_alias=True, mode="json", exclude_none=True)
+        serialize_server_result("tools/list", "2025-11-25", dumped)
+        ListToolsResult(tools=control).model_dump_json()
+
+
 def test_a_long_list_comes_in_pages_and_a_cursor_is_one_of_ours() -> None:
     from mcp.shared.exceptions import MCPError
     from mcp_types import PaginatedRequestParams
@@ -85,3 +117,8 @@ def test_a_long_list_comes_in_pages_and_a_cursor_is_one_of_ours() -> None:
     for cursor in ("-1", "x", "9" * 20, "²", ""):
         with pytest.raises(MCPError):
             page(PaginatedRequestParams(cursor=cursor), 3)
+
+
+def test_half_a_character_in_what_it_returns_is_spelled_out() -> None:
+    [shown] = listed([tool("a", returns={"type": "object", "title": "\ud800"})], MAY)
+    assert shown.output_schema == {"type": "object", "title": r"\u{d800}"}

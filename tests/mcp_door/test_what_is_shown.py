@@ -116,8 +116,25 @@ def test_a_file_that_a_call_made_is_a_link_that_its_principal_reads(desk: Desk, 
             [kept] = (desk.machine.state / "workspace" / "out").rglob("tea.csv")
             kept.chmod(0o600)
             kept.write_text("other")
-            with pytest.raises(MCPError):
+            with pytest.raises(MCPError, match="not what the call left"):
                 await client.read_resource(str(link.uri))
+            kept.unlink()
+            with pytest.raises(MCPError, match="not there any more"):
+                await client.read_resource(str(link.uri))
+
+    anyio.run(main)
+
+
+def test_a_file_that_is_larger_than_what_is_handed_out_is_told_as_that(desk: Desk) -> None:
+    desk.patch.setattr("metier.doors.mcp.artifacts.MOST_BYTES", 2)
+
+    async def main() -> None:
+        async with desk.client("http", "legacy") as client:
+            done = await client.call_tool("tea__leave", {})
+            [link] = [each for each in done.content if each.type == "resource_link"]
+            with pytest.raises(MCPError, match="3 bytes, and at most 2") as raised:
+                await client.read_resource(str(link.uri))
+            assert str(desk.machine.top) not in str(raised.value)
 
     anyio.run(main)
 
@@ -225,7 +242,17 @@ def test_cap_12_who_is_revoked_while_connected_sees_and_does_nothing_any_more(
                 return
             assert (await client.list_tools()).tools == []
             assert (await client.list_resources()).resources == []
-            done = await client.call_tool("tea__count", {"text": "one"})
-            assert done.is_error and '"error":"forbidden"' in text_of(done)
+            for name, given in (
+                ("tea__count", {"text": "one"}),
+                ("tea__count", {"text": 5}),
+                ("tea__coun", {}),
+                ("nothing", {}),
+                ("read_skill", {"name": "te"}),
+            ):
+                said = text_of(await client.call_tool(name, given))
+                assert '"error":"forbidden"' in said and "revoked" in said, said
+                assert "tea" not in said and "fs_read" not in said
+            with pytest.raises(MCPError, match="no such prompt"):
+                await client.get_prompt("tea")
 
     anyio.run(main)

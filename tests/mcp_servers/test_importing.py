@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from machine import Machine
-from metier.doors.cli.mcp_found import Found
+from metier.doors.cli.mcp_found import Found, files_of
 from metier.doors.cli.mcp_proposal import Proposal, propose
 
 TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
@@ -203,3 +203,29 @@ def test_a_file_that_cannot_be_read_is_said_to_be(text: str, says: str, machine:
     file.write_text(text, encoding="utf-8")
     done = machine.metier("mcp", "import", str(file), "--yes", check=1)
     assert says in done.stderr
+
+
+def test_a_file_that_is_both_the_users_and_the_projects_is_read_once(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = machine.home / ".cursor"
+    folder.mkdir()
+    (folder / "mcp.json").write_text("{}", encoding="utf-8")
+    assert len(files_of("cursor", str(machine.home))) == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "args"),
+    [
+        ("metier", ["mcp"]),
+        ("/opt/x/bin/metier", ["mcp", "--as", "agent:a"]),
+        ("/usr/bin/python3", ["-m", "metier", "mcp"]),
+    ],
+)
+def test_our_own_entry_in_a_clients_configuration_is_passed_over_with_a_word(
+    machine: Machine, command: str, args: list[str]
+) -> None:
+    configure(machine, metier={"command": command, "args": args})
+    said = machine.metier("mcp", "import", "claude-code", "--yes").stdout
+    assert "that is Metier itself" in said
+    assert not (machine.state / "skills" / "metier").exists()

@@ -1,8 +1,10 @@
 """Whatever a server sends, reading it ends with a value."""
 
 import json
+import os
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,9 +14,10 @@ from metier.dialects.mcp_server import read as with_tools
 from metier.model.job import Job
 from metier.model.permission import PermissionSet
 from metier.model.skill import Limits
-from metier.sandbox import mcp_message
+from metier.sandbox import mcp_message, mcp_pipe
 from metier.sandbox.mcp_content import report_of
 from metier.sandbox.mcp_message import Answered, Asks, Erred, Tells, Unknown, Unusable
+from metier.sandbox.mcp_pipe import PipePeer
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.floats() | st.text(max_size=20),
@@ -113,3 +116,42 @@ def _fits(value: Any) -> bool:
     except ValueError:
         return False
     return True
+
+
+def test_who_talks_unasked_is_read_seldom_and_who_is_asked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = list[bytes]()
+
+    async def slowly(line: bytes) -> mcp_message.Message:
+        read.append(line)
+        await anyio.sleep(0.2)
+        return mcp_message.read(line)
+
+    async def main() -> None:
+        (reads, talks), (hears, writes) = os.pipe(), os.pipe()
+        peer = PipePeer(reads, writes, lambda: None)
+
+        async def say(line: bytes) -> None:
+            os.write(talks, line + b"\n")
+            await anyio.sleep(0.02)  # each is a piece of its own
+
+        try:
+            with anyio.fail_after(10):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(peer.run)
+                    for number in range(4):
+                        await say(mcp_message.notice("notifications/message", {"n": number}))
+                    await anyio.sleep(0.8)
+                    assert len(read) <= 2, "resting after the first"
+                    answer = b'{"jsonrpc":"2.0","id":1,"result":{"a":1}}'
+                    tasks.start_soon(say, answer)
+                    began = anyio.current_time()
+                    assert await peer.ask("x", {}, 5.0) == {"a": 1}
+                    assert anyio.current_time() - began < 3, "nobody rests while something is asked"
+                    peer.stop("over")
+        finally:
+            for each in (reads, talks, hears):
+                os.close(each)
+
+    monkeypatch.setattr(mcp_message, "read_aside", slowly)
+    monkeypatch.setattr(mcp_pipe, "_UNASKED_REST", 40.0)  # five seconds, that is
+    anyio.run(main)

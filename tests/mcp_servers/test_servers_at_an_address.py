@@ -162,6 +162,54 @@ def test_a_server_that_forgot_the_conversation_is_greeted_again(listen: Any) -> 
     run(act)
 
 
+def test_one_conversation_is_held_however_long_it_is_and_ended_at_the_server(
+    listen: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("metier.sandbox.mcp_remote._AGAIN_SECONDS", 0.0)
+    server, ended = well(), list[str]()
+
+    def answering(asked: Asked) -> bytes:
+        if asked.line.startswith("DELETE "):
+            ended.append(asked.headers["mcp-session-id"])
+            return reply("204 No Content", b"")
+        return server(asked)
+
+    far = Far(listen(answering))
+
+    async def act() -> None:
+        await far.look()
+        for _ in range(3):
+            assert (await far.sandbox.run(far.job("echo"))).value == "hello"
+        methods = [message["method"] for message, _ in server.asked]
+        assert (methods.count("initialize"), methods.count("tools/list")) == (1, 4)
+        assert ended == []
+        await far.sandbox.aclose()
+        assert ended == ["conversation-1"]
+
+    run(act)
+
+
+def test_a_server_that_does_not_answer_holds_up_no_end(listen: Any) -> None:
+    server, over = well(), threading.Event()
+
+    def answering(asked: Asked) -> bytes:
+        if asked.line.startswith("DELETE "):
+            over.wait(20)
+        return reply("405 No", b"") if asked.line.startswith("DELETE ") else server(asked)
+
+    far = Far(listen(answering))
+
+    async def act() -> None:
+        await far.look()
+        with anyio.fail_after(5):
+            await far.sandbox.aclose()
+
+    try:
+        run(act)
+    finally:
+        over.set()
+
+
 def test_only_the_granted_host_is_reached(listen: Any) -> None:
     far = Far(listen(well()))
 
@@ -201,6 +249,13 @@ def test_inj_06_other_tools_are_not_called(listen: Any, monkeypatch: pytest.Monk
         ({"tools_call": reply(body=b"x" * 5_000_000)}, "no_result", "more than"),
         ({"tools_call": reply(body=b"<html>")}, "no_result", "no answer"),
         ({"tools_call": reply("500 Oh", b"broken")}, "no_result", "500"),
+        (
+            {"tools_call": reply("307 Go", b"", Location="https://b.example/mcp/")},
+            "no_result",
+            "https://b.example/mcp/",
+        ),
+        ({"tools_call": reply("401 Who", b"{}")}, "no_result", "{{secret:NAME}}"),
+        ({"tools_call": reply("405 Not so", b"")}, "no_result", "older SSE"),
         ({"tools_call": reply(body=b'{"jsonrpc":"2.0","id":99,"result":{}}')}, "no_result", "no answer"),
         ({"tools_call": {"content": [], "structuredContent": {"t": 2**60}}}, "no_result", "is beyond"),
         ({"tools_call": {"content": "odd"}}, "bad_result", "no content"),

@@ -285,7 +285,7 @@ def test_a_provider_that_does_not_say_what_it_is_is_none(
         async with at_work(premises, monkeypatch) as (house, there), browser(house) as it:
             there.about = about
             answer = await it.post(START)
-            assert (answer.status_code, answer.json()["code"]) == (409, "provider_unavailable")
+            assert (answer.status_code, answer.json()["code"]) == (503, "provider_unavailable")
             there.about = {}
             monkeypatch.setattr(oidc_provider, "_SILENT", 0.0)
             assert (await it.post(START)).status_code == 200

@@ -1,6 +1,7 @@
 """A token gives at most its scopes, whatever its principal may do: for the call, for what skills do inside it, and for what is taken
 up later. Once it is over, nothing it began begins any more."""
 
+import json
 import time
 from typing import Any
 
@@ -286,3 +287,26 @@ def test_cap_07_the_host_does_a_part_of_a_call_with_what_bound_the_call(token: s
     assert isinstance(asked, object)
     principal = asked.principal  # type: ignore[union-attr]
     assert (principal.token, principal.scopes) == (token, found.scopes)
+
+
+def test_cap_02_a_models_tool_calls_are_never_a_persons(premises: Premises) -> None:
+    """Nobody is asked about what a person does himself, so a model that had his token would be asked about nothing."""
+    me, agent = premises.token(owner(), EXECUTE), premises.agent()
+    function = {"name": "fs_write", "arguments": json.dumps(WRITE["arguments"])}
+    body = {"tool_calls": [{"id": "t1", "type": "function", "function": function}]}
+
+    async def main() -> None:
+        async with premises.serving() as house, browser(house) as it:
+            await sign_in(house, it)
+            async with house.client(me) as person, house.client(agent) as model:
+                for answer in (
+                    await person.post("/api/v1/handle", json=body),
+                    await it.post("/api/v1/handle", body),
+                ):
+                    assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+                    assert "metier principals add" in answer.json()["remedy"]
+                assert not premises.box.jobs
+                [message] = (await model.post("/api/v1/handle", json=body)).json()["messages"]
+                assert "apr_" in message["content"] and not premises.box.jobs
+
+    anyio.run(main)

@@ -237,7 +237,7 @@ def test_a_token_that_would_let_nobody_in_is_not_made(premises: Premises) -> Non
             await sign_in(house, it)
             wanted = {"principal": "agent:bot", "name": "x", "scopes": [SETTINGS]}
             answer = await it.post("/api/v1/tokens", wanted)
-            assert (answer.status_code, answer.json()["code"]) == (409, "no_such_token")
+            assert (answer.status_code, answer.json()["code"]) == (409, "no_token_made")
 
     anyio.run(main)
 

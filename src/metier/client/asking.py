@@ -82,6 +82,10 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     approval: str = ""
     state: str = ""
     code: str = ""
+    asked_by: str = ""
+    """Of a decision: whose request it was about. Its `principal` is who decided."""
+    asked_for: str = ""
+    """On whose behalf he asked."""
 
 
 @final
@@ -107,7 +111,7 @@ class Asked(msgspec.Struct, Generic[_T], frozen=True, kw_only=True):
     @property
     def content(self) -> bytes:
         """What is sent."""
-        return b"" if self.body is msgspec.UNSET else msgspec.json.encode(self.body)
+        return b"" if self.body is msgspec.UNSET else msgspec.json.encode(self.body, enc_hook=_plain)
 
     @property
     def timeouts(self) -> dict[str, float | None]:
@@ -138,6 +142,22 @@ class Asked(msgspec.Struct, Generic[_T], frozen=True, kw_only=True):
             except (msgspec.MsgspecError, RecursionError):
                 raise ApiError(status, "not_understood", "the server's answer is not understood") from None
         raise problem(status, data)
+
+
+def _plain(thing: object) -> object:
+    """What a provider's own library gives out, as the JSON that it came as.
+
+    Raises:
+        TypeError: for anything else, which is a mistake in the calling program.
+    """
+    dump = getattr(thing, "model_dump", None)
+    if callable(dump):
+        return dump(mode="json", exclude_none=True)
+    if hasattr(thing, "__dict__") and not isinstance(thing, type):
+        return {name: value for name, value in vars(thing).items() if not name.startswith("_")}
+    raise TypeError(
+        f"a {type(thing).__name__} cannot be sent: give plain JSON, or a provider's objects as they came"
+    )
 
 
 @final
@@ -180,7 +200,7 @@ def address(url: str, token: str) -> str:
             "a token is not sent over http to another machine",
             remedy="Use https, or 127.0.0.1 on this machine",
         )
-    if token != token.strip():
+    if token[:1].isspace() or token[-1:].isspace():
         raise ConfigError("the token has a space or line end around it", remedy="Give it with `.strip()`")
     if not token or not token.isascii() or not token.isprintable():
         raise ConfigError("that is no token", remedy="`metier tokens add` makes one")

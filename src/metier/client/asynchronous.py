@@ -83,7 +83,12 @@ class AsyncClient:
     async def handle(
         self, tool_calls: object, *, patience: float | None = asking.HOUR
     ) -> list[dict[str, Json]]:
-        """Answer a provider's own tool calls, as plain JSON, with its own result messages."""
+        """Answer a provider's own tool calls, its objects or plain JSON, with its own result messages. For agents.
+
+        Raises:
+            ApiError: when the request was not done.
+            TypeError: for what is nothing that a provider sends.
+        """
         return (await self._ask(asking.handle(tool_calls, patience)))["messages"]
 
     async def skills(self) -> list[SkillShown]:

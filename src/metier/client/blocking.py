@@ -81,7 +81,12 @@ class Client:
         return (self._ask(asking.tools(shape)))["tools"]
 
     def handle(self, tool_calls: object, *, patience: float | None = asking.HOUR) -> list[dict[str, Json]]:
-        """Answer a provider's own tool calls, as plain JSON, with its own result messages."""
+        """Answer a provider's own tool calls, its objects or plain JSON, with its own result messages. For agents.
+
+        Raises:
+            ApiError: when the request was not done.
+            TypeError: for what is nothing that a provider sends.
+        """
         return (self._ask(asking.handle(tool_calls, patience)))["messages"]
 
     def skills(self) -> list[SkillShown]:

@@ -85,7 +85,7 @@ def _one(tool: Tool, name: str, shape: Shape) -> dict[str, Json]:
             shown: dict[str, Json] = {"name": name, "description": about, "inputSchema": schema}
             # Clients before 2026-07-28 refuse an output schema that is not an object's.
             if tool.returns is not None and tool.returns.get("type") == "object":
-                shown["outputSchema"] = to_builtins(tool.returns)
+                shown["outputSchema"] = told(to_builtins(tool.returns))
             shown["annotations"] = {"readOnlyHint": tool.effect == "read"}
             return shown
         case _:
@@ -100,4 +100,22 @@ def _description(text: str) -> str:
 
 def _schema(parameters: dict[str, Json]) -> dict[str, Json]:
     """A copy, so that whoever changes it does not change what calls are checked against."""
-    return {"type": "object", "properties": {}, **to_builtins(parameters)}
+    return {"type": "object", "properties": {}, **told(to_builtins(parameters))}
+
+
+def told(given: dict[str, Json]) -> dict[str, Json]:
+    """The same with every unseen character spelled out, in whatever text it has: a model reads them all. What is checked against is
+    something else, so a name or a choice with such a character is one that no model can use."""
+    return {visible(name): _told(each) for name, each in given.items()}
+
+
+def _told(value: Json) -> Json:
+    match value:
+        case str():
+            return visible(value)
+        case list():
+            return [_told(each) for each in value]
+        case dict():
+            return told(value)
+        case _:
+            return value

@@ -13,8 +13,10 @@ from metier.gate.granted import answers
 from metier.gate.replaced import agreed_to
 from metier.gate.situation import Situation
 from metier.model.call import ApprovedCall, AuthorizedCall
+from metier.model.digest import Json
 from metier.model.outcome import Refused
 from metier.model.verdict import Decision
+from metier.record.approval_word import Word
 from metier.record.secret_arguments import holds_secrets
 
 
@@ -25,6 +27,27 @@ class Asked(Struct, frozen=True, kw_only=True):
     authorized: AuthorizedCall
     cwd: str = ""
     """What the working directory is, as in the situation it was judged in."""
+
+
+@final
+class Given(Struct, frozen=True, kw_only=True):
+    """Somebody's yes to exactly this act, given when it was asked before."""
+
+    word: Word
+    around: dict[str, Json]
+    """What the act depends on outside of itself, as it was found when it was asked again."""
+
+
+def taken_up(authorized: AuthorizedCall, given: Given, situation: Situation) -> ApprovedCall:
+    """Let a call go on that must be asked, on the yes that is there for it. It is used up when the call begins."""
+    return ApprovedCall(
+        authorized=authorized,
+        evidence=given.word.approval,
+        approved_by=given.word.by,
+        asked_as=(given.word.call_id, given.word.attempt),
+        replaces=agreed_to(given.around),
+        agent=situation.agent.digest,
+    )
 
 
 def approve(authorized: AuthorizedCall, situation: Situation) -> ApprovedCall | Asked | Refused:

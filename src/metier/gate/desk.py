@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
-from metier.gate.approve import Asked
+from metier.gate.approve import Asked, Given
 from metier.gate.around import around, hidden_interpreter, named_programs
 from metier.gate.confirmation import question
 from metier.gate.fingerprint import fingerprint
@@ -17,6 +17,8 @@ from metier.gate.situation import Situation
 from metier.model.call import AuthorizedCall
 from metier.model.outcome import Pending, Refused
 from metier.record import confirmations
+from metier.record.approval_clock import moment
+from metier.record.approval_word import Word, word_for
 from metier.record.approvals import NewApproval, queue_problem, take_queue
 from metier.record.recorder import Recorder
 
@@ -26,8 +28,9 @@ if TYPE_CHECKING:
 
 async def ask(
     answer: Asked | Refused, authorized: AuthorizedCall, situation: Situation, recorder: Recorder
-) -> Pending | Refused:
-    """Ask whoever has to be asked, on the record. Nothing waits: what was asked is taken up when it is answered."""
+) -> Pending | Refused | Given:
+    """Ask whoever has to be asked, on the record. Nothing waits: what was asked is taken up when it is answered. What was asked
+    before and answered with a yes that nobody used is not asked again."""
     valid = authorized.valid
     if isinstance(answer, Refused):
         asked = question(valid, authorized.bytes) if answer.code == "confirmation_required" else None
@@ -81,9 +84,14 @@ async def ask(
     asked = question(valid, authorized.bytes) if valid.confirmed else None
     answered = asked[:2] if asked is not None else None
 
-    def problem(connection: "sqlite3.Connection") -> Refused | None:
+    def again(key: bytes, id: str, attempt: int) -> str:
+        return fingerprint(authorized, cwd=answer.cwd, key=key, around=found, asked_as=(id, attempt))
+
+    def problem(connection: "sqlite3.Connection") -> Refused | Word | None:
         if answered is not None and (used := confirmations.answer_problem(connection, *answered)) is not None:
             return Refused(call_id=valid.call.id, code=used.code, reasons=(used.reason,))
+        if (word := word_for(connection, valid.call, seen, again, moment())) is not None:
+            return word
         why = queue_problem(connection, valid.call.principal.id, situation.approvals.pending_per_principal)
         if not why:
             return None
@@ -95,13 +103,14 @@ async def ask(
         if answered is not None:  # the caller's word was for this one act
             confirmations.take_answer(connection, *answered)
 
-    return await recorder.asked(
+    said = await recorder.asked(
         authorized,
         pending,
         grant=made.record_digest,
         problem=problem,
         queue=queue,
     )
+    return Given(word=said, around=found) if isinstance(said, Word) else said
 
 
 async def _unaskable(why: str, authorized: AuthorizedCall, recorder: Recorder) -> Refused:

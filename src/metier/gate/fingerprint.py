@@ -49,14 +49,23 @@ def cwd_identity(path: str) -> CwdIdentity | str:
     return CwdIdentity(path=real, device=found.st_dev, inode=found.st_ino)
 
 
-def fingerprint(authorized: AuthorizedCall, *, cwd: str, key: bytes, around: Mapping[str, Json] = {}) -> str:
+def fingerprint(
+    authorized: AuthorizedCall,
+    *,
+    cwd: str,
+    key: bytes,
+    around: Mapping[str, Json] = {},
+    asked_as: tuple[str, int] | None = None,
+) -> str:
     """The fingerprint of this act under `key`; `cwd` is the text of its working directory's identity, `around` what the act
-    depends on outside of itself."""
+    depends on outside of itself, `asked_as` the id and attempt of the call somebody was asked about, where this one asks the
+    same again."""
     valid = authorized.valid
     call, skill, found = valid.call, valid.skill, authorized.bytes
+    id, attempt = asked_as or (call.id, call.attempt)
     act: dict[str, Json] = {
-        "call": call.id,
-        "attempt": call.attempt,
+        "call": id,
+        "attempt": attempt,
         "parent": call.parent,
         "principal": [call.principal.kind, call.principal.id, call.principal.on_behalf_of],
         "session": call.surroundings.session,

@@ -104,6 +104,11 @@ def hearing(situation: Situation, said: Verdict) -> Situation:
     return replace(situation, heard=said)
 
 
+def depending_on(situation: Situation, around: dict[str, Json]) -> Situation:
+    """The same, and what the call depends on, which was looked at when somebody was to be asked."""
+    return replace(situation, around=around)
+
+
 @final
 class Bytes(Struct, frozen=True, kw_only=True):
     """What is known of a skill's bytes. The part of a situation that has to be read from the disk."""

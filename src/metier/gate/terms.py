@@ -35,7 +35,7 @@ def terms(approved: ApprovedCall, situation: Situation) -> tuple[Condition, ...]
         Allowed(approved, situation.steering, situation.steered, situation.standing.behind),
         Within(scopes(valid, situation.budgets), situation.now, situation.written),
     ]
-    if valid.call.approval is not None:
+    if valid.call.approval is not None or approved.asked_as is not None:
         made.append(Decided(approved, situation.cwd, situation.around, situation.project))
     elif approved.evidence != "policy":
         made.append(Granted(approved.evidence))
@@ -113,7 +113,9 @@ class Decided(Struct, frozen=True):
             connection,
             self.approved.evidence,
             authorized.valid.call.principal.id,
-            lambda key: fingerprint(authorized, cwd=self.cwd, key=key, around=around),
+            lambda key: fingerprint(
+                authorized, cwd=self.cwd, key=key, around=around, asked_as=self.approved.asked_as
+            ),
             moment(),
             project=real_project(self.project),
         )

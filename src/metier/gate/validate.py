@@ -53,7 +53,7 @@ def validate(
         )
     tool = tools.get(call.tool)
     if tool is None:
-        known = _known(tools, call.principal)
+        known = _known(tools, call.principal, catalog)
         return Refused(
             call_id=call.id,
             code="unknown_tool",
@@ -77,7 +77,9 @@ def validate(
                 call_id=call.id,
                 code="unknown_skill",
                 reasons=(f"there is no skill {one_line(name[:200], 80)!r}",),
-                remedy=_nearest(name, catalog.by_name)
+                remedy=_nearest(
+                    name, (each for each in catalog.by_name if _may_hear(call.principal, each, catalog))
+                )
                 or "`metier skills list` shows all, `metier skills check` why one is missing",
             )
         skill = found.skill
@@ -173,15 +175,23 @@ def _alike(arguments: dict[str, Json], tool: Tool) -> str:
     return next((name for name in arguments if name not in known and skeleton(name.strip()) == like), "")
 
 
-def _known(tools: Mapping[str, Tool], principal: Principal) -> list[str]:
-    """The tools that may be named to this principal: those for operators are told to no model, those for the code of skills to
-    nobody."""
+def _known(tools: Mapping[str, Tool], principal: Principal, catalog: Catalog) -> list[str]:
+    """The tools that may be named to this principal: those for operators, and of skills that models may not invoke, are told to no
+    model, those for the code of skills to nobody."""
     human = principal.kind == "human"
     return sorted(
         name
         for name, tool in tools.items()
-        if (human or (tool.audience == "model" and not tool.privileged)) and not is_inner(tool)
+        if (human or (tool.audience == "model" and not tool.privileged))
+        and not is_inner(tool)
+        and _may_hear(principal, tool.skill, catalog)
     )
+
+
+def _may_hear(principal: Principal, skill: str, catalog: Catalog) -> bool:
+    """Whether the name of a skill may be suggested to this principal."""
+    found = catalog.get(skill) if skill else None
+    return principal.kind == "human" or found is None or found.skill is None or found.skill.model_may_invoke
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

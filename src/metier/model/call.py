@@ -138,6 +138,8 @@ class ApprovedCall(Struct, frozen=True, kw_only=True):
     """Of the exact act that the decision was about; empty where the policy alone allowed it."""
     approved_by: str = ""
     """Who decided, or gave the grant."""
+    asked_as: tuple[str, int] | None = None
+    """Id and attempt of the call that was decided about, where this one asks the same again; None where it is that call."""
     replaces: dict[str, Json] = {}
     """By argument: size and digest of the file that may be lost, None where none may; empty where nothing of it was decided."""
     agent: str = ""

@@ -12,12 +12,13 @@ MAX_VALUES: Final = 65_536
 MAX_INTEGER: Final = 2**53 - 1
 
 
-def loads(text: str | bytes, *, most: int = MAX_BYTES) -> Json:
+def loads(text: str | bytes, *, most: int = MAX_BYTES, values: int | None = None) -> Json:
     """Parse strict JSON of at most `most` bytes.
 
     Raises:
         ValueError: for bad syntax, bad UTF-8, a key given twice, NaN or infinities, integers beyond ±(2^53-1),
-            lone surrogates, more than 32 levels, or more than `most` bytes (1 MiB). The message says which and where.
+            lone surrogates, more than 32 levels, more than `values` values, or more than `most` bytes (1 MiB). The message says
+            which and where.
     """
     import json  # not on the listing path
 
@@ -37,7 +38,7 @@ def loads(text: str | bytes, *, most: int = MAX_BYTES) -> Json:
         raise ValueError(f"more than {MAX_DEPTH} levels deep") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
-    check(value, most=most)
+    check(value, most=most, values=values)
     return value
 
 

@@ -1,6 +1,6 @@
 """How a request ends without having run: the row and its record in one transaction, and nothing left of what was asked."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from metier.record.approval_row import (
     FIELDS,
@@ -23,19 +23,36 @@ if TYPE_CHECKING:
     from metier.record.events import Event
 
 
+class By(NamedTuple):
+    """Who did something with a request, and what he came with. It is not what it was asked with."""
+
+    id: str
+    session: str = ""
+    token: str = ""
+    """Id of an API token."""
+    own_client: bool = False
+    """Whether he spoke over the client that asked, which the operator declared to be himself."""
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What is to be said of how he spoke."""
+        said = "said over the client that asked, which the operator declared to be himself"
+        return (said,) if self.own_client else ()
+
+
 def close(
     connection: "sqlite3.Connection",
     row: Row,
     event: "Event",
     state: Literal["denied", "expired", "void"],
     *,
-    by: str,
+    by: By,
     at: str,
     word: str = "",
     payloads: Payloads = "redacted",
 ) -> int:
     """End a request, and give the number of the record that says so. Of `word` is kept what `payloads` says."""
-    made = row._replace(state=state, decided_at=at, decided_by=by)
+    made = row._replace(state=state, decided_at=at, decided_by=by.id)
     odd = recorded_problem(connection, row) if row.state in OPEN else ""
     seq = append(
         connection,
@@ -43,7 +60,7 @@ def close(
         act_of(row, by),
         at=at,
         code=state,
-        reasons=(odd,) if odd else (),
+        reasons=(*((odd,) if odd else ()), *by.reasons),
         about=row.record,
         grant=digest_of(made, state),
         approval=row.id,
@@ -52,7 +69,7 @@ def close(
     )
     connection.execute(
         "UPDATE approval SET state = ?, decided_at = ?, decided_by = ?, record = ? WHERE id = ?",
-        (state, at, by, seq, row.id),
+        (state, at, by.id, seq, row.id),
     )
     blank(connection, row.id)
     return seq
@@ -63,7 +80,7 @@ def void_all(connection: "sqlite3.Connection", *, at: str, by: str) -> int:
     restored may have run since. Gives how many there were."""
     rows = open_rows(connection)
     for row in rows:
-        close(connection, row, "skill_rejected", "void", by=by, at=at)
+        close(connection, row, "skill_rejected", "void", by=By(by), at=at)
     return len(rows)
 
 
@@ -72,7 +89,7 @@ def void_of(connection: "sqlite3.Connection", id: str, *, at: str, by: str) -> i
     part in it. Gives how many there were."""
     rows = [row for row in open_rows(connection) if id in (row.principal, row.on_behalf_of, row.decided_by)]
     for row in rows:
-        close(connection, row, "skill_rejected", "void", by=by, at=at)
+        close(connection, row, "skill_rejected", "void", by=By(by), at=at)
     return len(rows)
 
 
@@ -95,14 +112,15 @@ def unsettled(connection: "sqlite3.Connection", row: Row) -> bool:
     return isinstance(record, Glance) and record.event in ("skill_approval_queued", "skill_approved")
 
 
-def act_of(row: Row, by: str) -> Act:
+def act_of(row: Row, by: By) -> Act:
     """What the records of a request say about it."""
     shown = shown_in(row)
     return Act(
-        principal=by,
+        principal=by.id,
         call_id=row.call_id,
         tool=shown.tool if shown else "",
         skill=shown.skill if shown else "",
         skill_digest=shown.skill_digest if shown else "",
-        session=row.session,
+        session=by.session,
+        token=by.token,
     )

@@ -9,7 +9,7 @@ import msgspec
 from metier.errors import RecordError, StateError
 from metier.model.approval import Approval
 from metier.record.approval_clock import Moment, is_over, moment
-from metier.record.approval_ending import act_of, close, open_rows, unsettled
+from metier.record.approval_ending import By, act_of, close, open_rows, unsettled
 from metier.record.approval_row import OPEN, Row, blank, recorded_problem, row_of, view, word_of
 from metier.record.decider import UNKNOWN, Decider, Undecided, closed, may_not, not_pending
 from metier.record.payload import Payloads
@@ -64,7 +64,7 @@ def expire_due(database: "Database", now: float | Moment | None = None, *, most:
             row = row_of(connection, seen.id)
             # What somebody changed behind our back stays as it lies, for whoever verifies.
             if row is not None and is_over(row.term, at) and not recorded_problem(connection, row):
-                close(connection, row, "approval_expired", "expired", by="metier", at=at.text)
+                close(connection, row, "approval_expired", "expired", by=By("metier"), at=at.text)
                 ended += 1
     return ended
 
@@ -83,8 +83,8 @@ class Denial(msgspec.Struct, frozen=True):
     event: ClassVar["Event"] = "skill_rejected"
 
     @property
-    def who(self) -> str:
-        return self.by.id
+    def recorded(self) -> By:
+        return self.by.recorded
 
     def problem(self, connection: "sqlite3.Connection", row: Row | None, now: Moment) -> Undecided | None:
         refused = may_not(connection, self.by)
@@ -102,8 +102,8 @@ class _Revocation(msgspec.Struct, frozen=True):
     event: ClassVar["Event"] = "skill_rejected"
 
     @property
-    def who(self) -> str:
-        return self.by.id
+    def recorded(self) -> By:
+        return self.by.recorded
 
     def problem(self, connection: "sqlite3.Connection", row: Row | None, now: Moment) -> Undecided | None:
         refused = may_not(connection, self.by)
@@ -120,6 +120,10 @@ class _Withdrawal(msgspec.Struct, frozen=True):
     state: ClassVar[Literal["void"]] = "void"
     event: ClassVar["Event"] = "call_cancelled"
 
+    @property
+    def recorded(self) -> By:
+        return By(self.who)
+
     def problem(self, connection: "sqlite3.Connection", row: Row | None, now: Moment) -> Undecided | None:
         if row is None or row.principal != self.who:
             return UNKNOWN
@@ -127,7 +131,7 @@ class _Withdrawal(msgspec.Struct, frozen=True):
 
 
 def refuse(
-    connection: "sqlite3.Connection", row: Row | None, who: str, why: Undecided, now: Moment
+    connection: "sqlite3.Connection", row: Row | None, by: By, why: Undecided, now: Moment
 ) -> Undecided:
     """Tell who tried, and record it. An id that is none is not worth a record."""
     from metier.record.chain import append
@@ -136,11 +140,11 @@ def refuse(
         return why
     about = row.record
     if why.code == "expired" and row.state in OPEN:
-        about = close(connection, row, "approval_expired", "expired", by="metier", at=now.text)
+        about = close(connection, row, "approval_expired", "expired", by=By("metier"), at=now.text)
     append(
         connection,
         "decision_refused",
-        act_of(row, who),
+        act_of(row, by),
         at=now.text,
         code=why.code,
         reasons=(why.reason,),
@@ -161,14 +165,14 @@ def end(
 ) -> Approval | Undecided:
     """End a request. When that cannot be recorded it is ended all the same, and what was said with it is lost: it would lie
     where nothing masks or erases it."""
-    state, who = said.state, said.who
+    state, by = said.state, said.recorded
     try:
         with database.transaction() as connection:
             row = row_of(connection, approval)
             refused = said.problem(connection, row, now)
             if row is None or refused is not None:
-                return refuse(connection, row, who, refused or UNKNOWN, now)
-            close(connection, row, said.event, state, by=who, word=word, payloads=payloads, at=now.text)
+                return refuse(connection, row, by, refused or UNKNOWN, now)
+            close(connection, row, said.event, state, by=by, word=word, payloads=payloads, at=now.text)
             # Looked at here: once it is committed, nothing that goes wrong may say that it is not.
             ended = row_of(connection, approval)
             made = UNKNOWN if ended is None else view(ended, now, word_of(connection, ended))
@@ -180,7 +184,7 @@ def end(
                 return refused
             connection.execute(
                 "UPDATE approval SET state = ?, decided_at = ?, decided_by = ? WHERE id = ?",
-                (state, now.text, who, approval),
+                (state, now.text, by.id, approval),
             )
             blank(connection, approval)
         raise RecordError(

@@ -4,7 +4,7 @@ A row stays when it is over, without what was asked, so that no id ever comes ba
 nobody has answered yet is a row in a table and nothing else.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hmac import compare_digest
 from typing import TYPE_CHECKING, Final, final
 
@@ -214,6 +214,19 @@ def find(database: "Database", approval: str, now: float | Moment | None = None)
     """As `approval_in`, for who has no connection at hand."""
     with database.reading() as connection:
         return approval_in(connection, approval, now)
+
+
+def askers(database: "Database", approvals: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """By id of a request: who asked, and on whose behalf. Also of one that is over; what is none is left out."""
+    found: dict[str, tuple[str, str]] = {}
+    with database.reading() as connection:
+        for each in approvals if known(connection) else ():
+            row = connection.execute(
+                "SELECT principal, on_behalf_of FROM approval WHERE id = ?", (each,)
+            ).fetchone()
+            if row is not None and isinstance(row[0], str) and isinstance(row[1], str):
+                found[each] = (row[0], row[1])
+    return found
 
 
 def stored_call(database: "Database", approval: str) -> Call | None:

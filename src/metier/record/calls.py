@@ -68,8 +68,11 @@ def cancelled_in(connection: "sqlite3.Connection", process: str) -> dict[str, st
     return {_text(call_id): _text(by) for call_id, by in rows}
 
 
-def cancel(database: "Database", call_id: str, *, by: str) -> bool:
+def cancel(database: "Database", call_id: str, *, by: str, token: str = "") -> bool:
     """Ask for the end of a call; False when no such call is under way.
+
+    Args:
+        token: id of the API token that he came with, or empty.
 
     Raises:
         RecordError: when it is asked for but could not be recorded. Ending something never waits.
@@ -83,7 +86,7 @@ def cancel(database: "Database", call_id: str, *, by: str) -> bool:
         with database.transaction() as connection:
             if not _ask(connection, call_id, by):
                 return False
-            append(connection, "call_cancelled", Act(principal=by, call_id=call_id), at=now())
+            append(connection, "call_cancelled", Act(principal=by, call_id=call_id, token=token), at=now())
     except StateError as error:
         with database.transaction() as connection:
             if not _ask(connection, call_id, by):

@@ -7,6 +7,7 @@ import msgspec
 from metier.model.call import Call
 from metier.model.role import APPROVE, Kind, rights_of
 from metier.record.approval_clock import Moment, is_over
+from metier.record.approval_ending import By
 from metier.record.approval_row import OPEN, Row, shown_in
 from metier.record.glance import UNDECODABLE
 
@@ -34,10 +35,20 @@ class Decider(msgspec.Struct, frozen=True, kw_only=True):
     rights: frozenset[str]
     """Today's."""
     session: str = ""
+    """What he is signed in by, where his door knows: on the record of what he decides."""
+    token: str = ""
+    """Id of the API token he came with, or empty. Likewise."""
     connection: str = ""
     """What he is spoken to over, where his door knows: an answer over the requester's own counts for nothing."""
+    over: str = ""
+    """The requester's own connection, where the operator declared that to be himself. It is recorded, and not held against him."""
     chats: frozenset[str] = frozenset()
     """Every chat that is known to be his, as `channel/chat`: what a message from there set off is his own doing."""
+
+    @property
+    def recorded(self) -> By:
+        """As records name him."""
+        return By(self.id, self.session or self.over, self.token, own_client=bool(self.over))
 
 
 @final

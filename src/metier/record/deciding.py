@@ -61,7 +61,7 @@ def decide(
         if refused is None and row is not None:
             refused = _cannot(connection, row, by, scope, grant) or _elsewhere(row, here=in_its_process)
         if row is None or refused is not None:
-            return refuse(connection, row, by.id, refused or UNKNOWN, at)
+            return refuse(connection, row, by.recorded, refused or UNKNOWN, at)
         return _approve(connection, row, by, scope, grant, at, use_within)
 
 
@@ -90,10 +90,10 @@ def _approve(
     seq = append(
         connection,
         "skill_approved",
-        act_of(row, by.id),
+        act_of(row, by.recorded),
         at=now.text,
         code=scope,
-        reasons=own,
+        reasons=(*own, *by.recorded.reasons),
         about=row.record,
         grant=digest_of(made, "approved"),
         approval=row.id,

@@ -15,6 +15,7 @@ from metier.model.confirmation_flag import FLAG
 from metier.model.digest import Json
 from metier.model.outcome import REMEDIES, Artifact, Completed, Failed, Outcome, Pending, Refused, Run
 from metier.model.permission import PermissionSet
+from metier.record.approval_word import Word
 from metier.record.audit import AuditLog, Condition, Intent
 from metier.record.calls import this_process
 from metier.record.chain import NOT_RUN, Act, Ran
@@ -100,17 +101,17 @@ class Recorder:
         pending: Pending,
         *,
         grant: str,
-        problem: Callable[["sqlite3.Connection"], Refused | None],
+        problem: Callable[["sqlite3.Connection"], Refused | Word | None],
         queue: Callable[["sqlite3.Connection", int], None],
-    ) -> Pending | Refused:
+    ) -> Pending | Refused | Word:
         """Record that somebody is asked, and put the request into the queue in the same transaction. `grant` is the
-        digest of that request."""
+        digest of that request. Where `problem` finds that the word is there already nobody is asked, and nothing recorded."""
         valid = authorized.valid
         call = valid.call
         payloads = _about(valid)
         act = _act(call, valid=valid, authorized=authorized, tool=valid.tool.name, decision="ask")
 
-        def make() -> "Work[Pending | Refused]":
+        def make() -> "Work[Pending | Refused | Word]":
             note = self._log.noting(
                 "skill_approval_queued",
                 act,
@@ -120,9 +121,9 @@ class Recorder:
                 grant=grant,
             )
 
-            def work(connection: "sqlite3.Connection") -> "Pending | Refused":
-                if (refused := problem(connection)) is not None:
-                    return refused
+            def work(connection: "sqlite3.Connection") -> "Pending | Refused | Word":
+                if (said := problem(connection)) is not None:
+                    return said
                 queue(connection, note(connection))
                 return pending
 

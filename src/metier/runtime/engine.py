@@ -6,11 +6,12 @@ A door or a `Runtime` adds who asks. There is one engine for each process and st
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import Final, final
+from typing import Final, TypeVar, final
 
 import anyio
 from anyio import CapacityLimiter, to_thread
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from metier.catalog.here import owner
 from metier.catalog.watch import changes
@@ -37,9 +38,13 @@ from metier.runtime.modules import Modules
 from metier.runtime.one_look import OneLook
 from metier.runtime.sandboxes import Sandboxes
 from metier.runtime.state import Seen, State
+from metier.runtime.unusable import Unusable, without_places
 from metier.runtime.waiting import Words, not_taken_up
 from metier.telemetry import Telemetry
 
+_Told = TypeVar("_Told", bound=Outcome)
+_OF_THIS_MACHINE: Final = frozenset({"setup_unusable", "record_unavailable"})
+"""Refusals whose reasons name files."""
 _DRAIN_SECONDS: Final = 30.0
 """How long a program that ends waits for what its calls set off."""
 _log: Final = logging.getLogger("metier.runtime")
@@ -68,6 +73,16 @@ class Engine:
         self._limiter = CapacityLimiter(2)
         """Threads for looking at the state, which nobody else can use up."""
         self._one_look = OneLook(self._as_of_now)
+        self._setup = Unusable(
+            _log,
+            "configuration or state cannot be used, so calls are refused, and the skills that were loaded stay",
+            "configuration and state can be used again",
+        )
+        self._modules = Unusable(
+            _log,
+            "what modules keep cannot be used, so calls are refused",
+            "what modules keep can be used again",
+        )
         self.telemetry = Telemetry.of(seen.settings)
         self.hooks = Hooks(self.house, state.bundles, owner_here(), tasks)
         self.kernel = KernelHere(
@@ -138,17 +153,23 @@ class Engine:
         return outcome
 
     async def _judge(self, call: Call, refused: Refused | None) -> Outcome:
+        unusable = self._setup
         try:
             await self.refresh()
+            unusable.over()
+            unusable = self._modules
             await self.kernel.ready(call.tool, self.seen.tools)
+            unusable.over()
         except MetierError as error:
+            unusable.because(error)
             refused = Refused(
                 call_id=call.id, code="setup_unusable", reasons=(error.message,), remedy=error.remedy
             )
+            refused = self._told(refused)
         if refused is not None:
-            return await self.recorder.refused(call, refused)
+            return self._told(await self.recorder.refused(call, refused))
         with self.inner.under(call):
-            outcome = await self.telemetry.observed(run)(call, self.house())
+            outcome = self._told(await self.telemetry.observed(run)(call, self.house()))
         self.kernel.happened(call, outcome)
         return outcome
 
@@ -224,15 +245,31 @@ class Engine:
     async def follow(self) -> None:
         async def stale() -> bool:
             try:
-                return not await self._is_current()
+                current = await self._is_current()
             except MetierError:  # whoever calls something is told; looking at skills must not end the program
                 return False
+            if current:
+                self._setup.over()
+            return not current
 
         async for _ in changes(lambda: self.seen.catalog.folders(), stale):
             try:
                 await self.reload()
             except (MetierError, OSError) as error:
-                _log.warning("the skills could not be loaded again, so the last ones stay: %s", error)
+                self._setup.because(error)
+            else:
+                self._setup.over()
+
+    def _told(self, outcome: _Told) -> _Told:
+        """For whoever called, who may be anywhere."""
+        if not isinstance(outcome, Refused) or outcome.code not in _OF_THIS_MACHINE:
+            return outcome
+        settings = self.seen.settings
+        return replace(
+            outcome,
+            reasons=tuple(without_places(each, settings) for each in outcome.reasons),
+            remedy=without_places(outcome.remedy, settings),
+        )
 
     def house(self) -> House:
         return self.housing.house(self.seen)

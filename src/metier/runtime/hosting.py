@@ -22,6 +22,7 @@ from metier.kernel.operation import OperationError
 from metier.model.text import one_line
 from metier.record.database import Database
 from metier.record.host_marks import host_began, host_over
+from metier.sandbox.beat import on_beat
 
 Task: TypeAlias = Callable[[], Awaitable[None]]
 """Runs until it is cancelled. One that returns had nothing more to do."""
@@ -71,6 +72,8 @@ class Hosting:
         self._states = {name: Background(name=name, state="running") for name in tasks}
         self._end = anyio.Event()
         self._why = "its process ended"
+        self.told = False
+        """Whether somebody asked this one to end, as `metier host stop` does: he wants no other in its place here."""
         self.ended = anyio.Event()
         """Set once the role was given back."""
 
@@ -143,12 +146,13 @@ class Hosting:
         )
 
     def _told_to(self, process: int) -> None:
+        self.told = True
         self.end(f"process {process} asked for it")
 
     async def _watch(self) -> None:
         """A lock whose file is gone keeps no second host from beginning, so there must not be a first one either."""
         while True:
-            await anyio.sleep(LOOK_SECONDS)
+            await anyio.sleep(on_beat(LOOK_SECONDS))
             if not await to_thread.run_sync(self._role.in_place):
                 self._lost = True
                 _log.error("somebody removed host.lock, so another host can begin: this one ends")

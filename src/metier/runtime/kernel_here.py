@@ -29,6 +29,7 @@ from metier.runtime.inner import Inner, made_for
 from metier.runtime.sandboxes import Sandboxes
 
 if TYPE_CHECKING:
+    from metier.kernel.host_role import HostRole
     from metier.kernel.triggers import Triggers
     from metier.runtime.hosting import Hosting
     from metier.runtime.kernel import Kernel
@@ -71,7 +72,16 @@ class KernelHere:
         self._making = anyio.Lock()
         self._kernel: Kernel | None = None
         self._merged: tuple[Mapping[str, Tool], Mapping[str, Tool], Mapping[str, Tool]] = ({}, {}, {})
+        self._doors: Sequence[MakeDoor] = ()
+        self._say: Callable[[str], None] = _log.info
         self.hosting: Hosting | None = None
+        self._became = anyio.Event()
+
+    async def hosted(self) -> "Hosting":
+        """Wait until this process is the host. Nothing of what it does as the host has begun then."""
+        while self.hosting is None:
+            await self._became.wait()
+        return self.hosting
 
     async def ready(self, tool: str, known: Mapping[str, Tool]) -> None:
         """Make the modules where `tool` may be an operation, or something is kept for them.
@@ -147,24 +157,28 @@ class KernelHere:
             self._kernel.emit("error_occurred", told)
 
     async def host(self, doors: "Sequence[MakeDoor]", say: Callable[[str], None]) -> None:
-        """Take the host role and do what goes with it, unless another process has it.
+        """Take the host role and do what goes with it, unless another process has it. Then it may be tried again.
 
         Raises:
-            MetierError: when the state cannot be used.
+            MetierError: when the state cannot be used; the role is free again then.
         """
         from metier.kernel.host_role import HostRole
-        from metier.runtime.hosting import Hosting
-        from metier.runtime.message_hooks import tell_hooks
 
+        self._doors, self._say = doors, say  # also of modules that are made before the role is free
         role = await to_thread.run_sync(HostRole.try_take, self._needs.settings().home)
-        if not isinstance(role, HostRole):
-            return
+        if isinstance(role, HostRole):
+            # Who is told to end meanwhile ends as a host does: half a host would give nothing back.
+            with anyio.CancelScope(shield=True):
+                await self._be_host(role)
+
+    async def _be_host(self, role: "HostRole") -> None:
+        from metier.runtime.hosting import Hosting
+
         try:
-            kernel = await self._made(doors, say)
+            kernel = await self._made()
             parts = await kernel.open()
             await parts.residents.expect()
-            await kernel.host()
-            self.hosting = Hosting(
+            hosting = Hosting(
                 role,
                 do=kernel.do,
                 database=self._needs.database,
@@ -173,18 +187,24 @@ class KernelHere:
                 first=parts.TELLS,
                 last=parts.triggers.finish,
             )
+            await kernel.host()
         except BaseException:  # whoever looks at what went wrong would keep the role with it
             role.release()
             raise
-        self._needs.tasks.start_soon(tell_hooks, parts.events, self._needs.hooks)
-        await self._needs.tasks.start(self._hosted, kernel, self.hosting)
+        self.hosting = hosting
+        self._became.set()
+        await self._needs.tasks.start(self._hosted, kernel, hosting)
 
     async def _hosted(self, kernel: "Kernel", hosting: "Hosting", *, task_status: TaskStatus[None]) -> None:
         """Until the role was given back. Who is the host no longer must not answer as if he were."""
+        from metier.runtime.message_hooks import message_listener
+
         try:
-            await hosting.run(task_status=task_status)
+            with hosting.events.listening(message_listener(self._needs.hooks)):
+                await hosting.run(task_status=task_status)
         finally:
             self.hosting = None
+            self._became = anyio.Event()
             kernel.not_host()
 
     async def aclose(self) -> None:
@@ -192,9 +212,7 @@ class KernelHere:
         if self._kernel is not None:
             await self._kernel.aclose()
 
-    async def _made(
-        self, doors: "Sequence[MakeDoor]" = (), say: Callable[[str], None] = _log.info
-    ) -> "Kernel":
+    async def _made(self) -> "Kernel":
         async with self._making:
             if self._kernel is not None:
                 return self._kernel
@@ -223,8 +241,8 @@ class KernelHere:
                 database=needs.database,
                 owner=owner(),
                 take_up=needs.take_up,
-                say=say,
-                doors=doors,
+                say=self._say,
+                doors=self._doors,
                 cause_of=needs.inner.cause_of,
             )
             kernel = Kernel(needs.settings().home, given)

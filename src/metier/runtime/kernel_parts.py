@@ -133,6 +133,7 @@ class Parts:
         )
         skills = Skills(self.residents, store, lambda: self.modules, catalog, given.settings, lambda: calls)
         self.doors = [each(self) for each in given.doors]
+        self._ways_known = False
         own = (
             *(skills, self.settings, self.secrets, self.channels, conversations),
             *(self.triggers, self.schedules, *self.doors),
@@ -140,12 +141,17 @@ class Parts:
         self.modules = Modules([each.module() for each in own], capability)
 
     def background(self) -> Background:
-        """What the host does all the time. The doors come last: what they bring in finds everything there."""
-        self.announcements.add(TerminalAnnouncer(self.given.settings, self.given.say))
-        self.announcements.add(WebhookAnnouncer(self.given.settings, self._reveal))
-        for door in self.doors:
-            self.connectors.connect(door.channel, door.connector)
-            self.announcements.add(door.announcer)
+        """What the host does all the time. The doors come last: what they bring in finds everything there.
+
+        A process may become the host more than once.
+        """
+        if not self._ways_known:
+            self._ways_known = True  # else approvers were told everything twice
+            self.announcements.add(TerminalAnnouncer(self.given.settings, self.given.say))
+            self.announcements.add(WebhookAnnouncer(self.given.settings, self._reveal))
+            for door in self.doors:
+                self.connectors.connect(door.channel, door.connector)
+                self.announcements.add(door.announcer)
         return {
             "messages out": self.deliveries.run,
             self.TELLS: self.inbox.run,

@@ -2,23 +2,15 @@
 
 from typing import Final
 
-import anyio
-
 from metier.hooks import Hooks
-from metier.kernel.events import OURS, Events, Happened, Listener
+from metier.kernel.events import OURS, Happened, Listener
 from metier.model.digest import Json
 
 _ACTIONS: Final = {"channels.message.received": "received", "channels.message.sent": "sent"}
 
 
-async def tell_hooks(events: Events, hooks: Hooks) -> None:
-    """Tell them, until cancelled. For the host: there messages come in and go out."""
-    with events.listening(message_listener(hooks)):
-        await anyio.sleep_forever()
-
-
 def message_listener(hooks: Hooks) -> Listener:
-    """What to listen with."""
+    """What to listen with in the host: there messages come in and go out."""
 
     def heard(happened: Happened) -> None:
         action = _ACTIONS.get(happened.name)

@@ -84,6 +84,8 @@ async def decided(
             if found is None or found.state != "pending":
                 return refusal(pending.call_id, found)
         if now >= give_up or words.closed:
+            # Nobody waits here any more: who asks the same again, or decides, need not wait for that.
+            await to_thread.run_sync(keep_waiting, database, pending.approval_id, 0.0)
             return pending
         if await words.heard(pending.approval_id, min(POLL_SECONDS, max(give_up - now, 0))):
             version = -1

@@ -90,8 +90,13 @@ class HttpPeer:
         with anyio.move_on_after(_GIVE_UP_SECONDS, shield=True):
             await self._send(job, body, _CANCELLED, "", _GIVE_UP_SECONDS)
 
+    async def part(self) -> None:
+        """The server need not remember the conversation. Whether it can be told so is its own matter."""
+        if self._name:
+            await self._send(self._job, b"", "", "", _GIVE_UP_SECONDS, verb="DELETE")
+
     async def _send(
-        self, job: Job | None, body: bytes, method: str, name: str, seconds: float
+        self, job: Job | None, body: bytes, method: str, name: str, seconds: float, *, verb: str = "POST"
     ) -> Answer | Trouble:
         if job is None:
             return Trouble(kind="bad", message="no call asks")
@@ -120,7 +125,7 @@ class HttpPeer:
             headers |= {"Mcp-Method": method} | ({"Mcp-Name": name} if _HEADER_SAFE.fullmatch(name) else {})
         async with egress:
             reply = await egress.request(
-                "POST",
+                verb,
                 self._filled.url,
                 headers=headers,
                 body=body,
@@ -168,11 +173,32 @@ def _answer_in(answer: Answer, number: int, in_conversation: bool) -> Said:
                 return unusable(why)
             case _:
                 continue
-    if answer.status >= 400:
-        said = one_line(answer.body[:500].decode(errors="replace"), 300)
-        lost = in_conversation and answer.status == 400 and _LOST.search(answer.body[:2_000])
-        return Trouble(kind="gone" if lost else "bad", message=f"it answered {answer.status}: {said}")
-    return Trouble(kind="bad", message="what it answered holds no answer to what was asked")
+    if in_conversation and answer.status == 400 and _LOST.search(answer.body[:2_000]):
+        return Trouble(kind="gone", message="the server has forgotten the conversation")
+    return Trouble(kind="bad", message=_no_answer(answer))
+
+
+def _no_answer(answer: Answer) -> str:
+    """What is told of an answer that is none, with what to do about those that are often met."""
+    said = one_line(answer.body[:500].decode(errors="replace"), 300)
+    match answer.status:
+        case 301 | 302 | 303 | 307 | 308:
+            where = next((value for key, value in answer.headers if key == "location"), "")
+            return (
+                f"it has moved to {one_line(where, 300) or 'a place it does not name'}; if that is the server you mean, write its address as "
+                "`url`, and nobody is followed elsewhere"
+            )
+        case 401 | 403:
+            return (
+                f"it answered {answer.status} and wants to know who asks: give it a token as a header, such as "
+                "`Authorization: Bearer {{secret:NAME}}` (Metier does not sign in by OAuth)"
+            )
+        case 405:
+            return "it answered 405: it does not speak streamable HTTP at this address, perhaps only the older SSE"
+        case status if status >= 400:
+            return f"it answered {status}: {said}"
+        case _:
+            return "what it answered holds no answer to what was asked"
 
 
 def _events(body: bytes) -> list[bytes]:

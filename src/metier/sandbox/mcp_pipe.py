@@ -6,6 +6,7 @@ is ended.
 """
 
 import os
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final, final
@@ -28,6 +29,10 @@ MOST_WAITING: Final = 64
 MOST_ODD: Final = 100
 """Lines that are no message, or an answer to nothing. Many servers print a few by mistake."""
 _AT_ONCE: Final = 65_536
+_UNASKED_REST: Final = 9.0
+"""So many times as long as reading took nobody reads on, where nobody asked anything: what a server says of its own accord is worth
+a tenth of a processor."""
+_LONGEST_REST: Final = 5.0
 _PING_SECONDS: Final = 0.8
 """A call that was late waits for this too."""
 _OVER: Final = Trouble(kind="gone", message="the server ended")
@@ -59,6 +64,7 @@ class PipePeer:
         self._odd = 0
         self._waiting: deque[bytes] = deque()
         self._more = anyio.Event()
+        self._asked = anyio.Event()
         self.why = ""
         """Why it must be ended, as soon as that is known."""
         self.over = False
@@ -79,7 +85,7 @@ class PipePeer:
                     continue
                 if not piece:
                     break
-                count = 0
+                count, began = 0, time.monotonic()
                 for line in lines.add(piece):
                     count += 1
                     if self.why:
@@ -88,9 +94,18 @@ class PipePeer:
                         self._take(await mcp_message.read_aside(line))
                 if lines.overfull():
                     self.why = f"it sent a line of more than {mcp_message.MOST_BYTES:,} bytes"
+                took = time.monotonic() - began
                 await anyio.sleep(pace.rest(count, len(piece)))
+                await self._unasked(took)
             tasks.cancel_scope.cancel()
         self.end()
+
+    async def _unasked(self, seconds: float) -> None:
+        """Rest after `seconds` of reading, until something is asked."""
+        if not self._open:
+            self._asked = anyio.Event()
+            with anyio.move_on_after(min(_UNASKED_REST * seconds, _LONGEST_REST)):
+                await self._asked.wait()
 
     def finish(self) -> None:
         """Say nothing more to it: it finds its input closed."""
@@ -121,6 +136,7 @@ class PipePeer:
         if len(line) > mcp_message.MOST_BYTES:
             return Trouble(kind="bad", message="the arguments are larger than a message may be")
         awaited = self._open[number] = _Awaited()
+        self._asked.set()
         self._send(line)
         try:
             with anyio.move_on_after(seconds):

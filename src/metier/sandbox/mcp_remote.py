@@ -32,6 +32,7 @@ from metier.sandbox.protocol import Missing
 _GUARANTEES: Final = frozenset({Guarantee.NETWORK_BY_GRANT, Guarantee.CPU_BOUNDED, Guarantee.OUTPUT_BOUNDED})
 _AGAIN_SECONDS: Final = 60.0
 """How long what a server told of its tools is believed."""
+_PARTING_SECONDS: Final = 1.0
 _MOST_KEPT: Final = 64
 
 
@@ -39,12 +40,12 @@ _MOST_KEPT: Final = 64
 class _Known:
     """A server that was greeted."""
 
-    def __init__(self, key: bytes, session: Session, peer: HttpPeer, listing: dict[str, Json]) -> None:
+    def __init__(self, key: bytes, session: Session, peer: HttpPeer) -> None:
         self.key = key
         self.session = session
         self.peer = peer
-        self.listing = listing
-        self.asked_at = time.monotonic()
+        self.listing: dict[str, Json] = {}
+        self.asked_at = 0.0
 
 
 @final
@@ -79,14 +80,18 @@ class McpRemote:
         return ()
 
     def stop(self, skill: str) -> None:
-        """Forget a server; all of them where none is named."""
+        """Forget a server; all of them where none is named. It is not even told: it may be that nobody may reach it any more."""
         for name in tuple(self._known):
             if skill in ("", name):
                 del self._known[name]
 
     async def aclose(self) -> None:
-        """Nothing is open between calls."""
-        self._known.clear()
+        """Every conversation is ended at its server too, as far as it listens."""
+        known, self._known = self._known, {}
+        with anyio.move_on_after(_PARTING_SECONDS, shield=True):
+            async with anyio.create_task_group() as tasks:
+                for each in known.values():
+                    tasks.start_soon(each.peer.part)
 
     async def run(self, job: Job) -> Report:
         began = time.monotonic()
@@ -133,8 +138,13 @@ class McpRemote:
         key = msgspec.json.encode((reached, job.permissions.plain(), job.bundle))
         async with self._greeting.setdefault(job.skill, anyio.Lock()):
             known = self._known.get(job.skill)
-            if known is not None and known.key == key and not self._is_old(known):
-                return known
+            if known is not None and known.key == key:
+                if not self._is_old(known):
+                    return known
+                known.peer.give(job)
+                listing = await known.session.tools(job.limits.timeout)
+                if not isinstance(listing, Trouble):
+                    return await self._heard(job, known, listing)
             filled = fill(HttpRequest(method="POST", url=reached.url, headers=reached.headers), {})
             peer = HttpPeer(filled, self._reveal, self._make)
             peer.give(job)
@@ -144,7 +154,12 @@ class McpRemote:
                 return listing
             if len(self._known) >= _MOST_KEPT:
                 del self._known[next(iter(self._known))]
-            known = self._known[job.skill] = _Known(key, session, peer, listing)
+            known = self._known[job.skill] = _Known(key, session, peer)
+            return await self._heard(job, known, listing)
+
+    async def _heard(self, job: Job, known: _Known, listing: dict[str, Json]) -> _Known:
+        """A server told its tools."""
+        known.listing, known.asked_at = listing, time.monotonic()
         if self._watch is not None and isinstance(job.entry, RemoteTool) and job.entry.tool:
             await to_thread.run_sync(self._watch.listed, job, listing)
         return known

@@ -6,7 +6,9 @@ from typing import get_args
 import anyio
 import click
 import msgspec
+from msgspec.structs import replace
 
+from metier.catalog.catalog import Catalog
 from metier.config.settings import Settings
 from metier.disclosure.read_skill import TOOL as READ_SKILL
 from metier.disclosure.schemas import Shape
@@ -16,7 +18,8 @@ from metier.doors.cli.reader import to_its_reader
 from metier.doors.cli.working import work
 from metier.model import strictjson
 from metier.model.digest import Json
-from metier.model.outcome import Completed, Failed, Outcome, Pending
+from metier.model.outcome import Completed, Failed, Outcome, Pending, Refused
+from metier.model.text import one_line
 from metier.runtime import at_terminal
 from metier.runtime.written import call_written
 
@@ -65,6 +68,8 @@ async def _call(
 ) -> Outcome:
     async with at_terminal(settings) as runtime:
         outcome = await call_written(runtime, tool, written, unattended=unattended)
+        if isinstance(outcome, Refused) and outcome.code == "unknown_tool":
+            return _of_a_skill_that_is_there(outcome, tool, runtime.catalog)
         if not isinstance(outcome, Pending):
             return outcome
         if here:
@@ -74,6 +79,19 @@ async def _call(
             if answer != "later":
                 return await runtime.wait_for(outcome, 0.0)
         return await runtime.wait_for(outcome, wait) if wait else outcome
+
+
+def _of_a_skill_that_is_there(outcome: Refused, tool: str, catalog: Catalog) -> Refused:
+    """Who sits here may know of skills that cannot be used, and is told why a tool of one is none. A model is not."""
+    name = tool.partition("/")[0]
+    found = catalog.get(name)
+    if found is None or found.shown == "usable":
+        return outcome
+    state = found.shown.replace("_", " ")
+    why = f"the skill {one_line(name, 80)!r} is there and {state}: {one_line(found.why, 300)}"
+    return replace(
+        outcome, reasons=(why,), remedy=f"`metier skills info {one_line(name, 80)}` says what to do"
+    )
 
 
 @click.command("tools")

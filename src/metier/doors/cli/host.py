@@ -119,12 +119,12 @@ def stop_command(ctx: click.Context) -> None:
             f"{other} is the host, and does not answer: {why}", remedy="End that process by its number"
         ) from error
     deadline = time.monotonic() + _STOP_SECONDS
-    while holder(home) is not None:
+    while (now := holder(home)) is not None and now.pid in (0, other.pid):
         if time.monotonic() >= deadline:
             click.echo(f"metier: {other} was told to end, and has not ended yet.", err=True)
             ctx.exit(exits.PROBLEM)
         time.sleep(0.1)
-    click.echo("✓ The host has ended.")
+    click.echo(f"✓ The host has ended{f'; {now} took its place' if now is not None else ''}.")
 
 
 async def _run(settings: Callable[[], Settings], home: str) -> None:

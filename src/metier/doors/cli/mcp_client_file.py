@@ -4,8 +4,10 @@ Whatever else is in the file keeps its value; where that cannot be promised noth
 """
 
 import json
+import re
 import tomllib
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, Final, cast, final
 
 from msgspec import Struct
@@ -66,7 +68,14 @@ def _in_json(client: str, text: str, name: str, server: dict[str, Any]) -> Chang
     by_hand = f"Write it by hand:\n{as_text(client, name, server)}"
     try:
         found: Any = (
-            json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_unique) if text.strip() else {}
+            json.loads(
+                text.removeprefix("\ufeff"),
+                object_pairs_hook=_unique,
+                parse_float=_exact,
+                parse_constant=_no_number,
+            )
+            if text.strip()
+            else {}
         )
     except (ValueError, RecursionError) as error:
         why = "it has comments, or is no JSON" if "//" in text or "/*" in text else "it is no JSON"
@@ -81,11 +90,16 @@ def _in_json(client: str, text: str, name: str, server: dict[str, Any]) -> Chang
     before = known.get(name)
     if before == server:
         return None
+    if before is not None and not _is_ours(before):
+        raise ConfigError(
+            f"it has a server {name!r} that is not Metier, so it is not changed",
+            remedy=f"Take another name with --name. {by_hand}",
+        )
     indent, escaped, as_it_was = _layout(text, whole)
     whole[table] = {**known, name: server}
     return Changed(
         text=_dumped(whole, indent, escaped),
-        before="" if before is None else json.dumps(before, indent=2, ensure_ascii=False),
+        before="" if before is None else json.dumps(_shown(before, server), indent=2, ensure_ascii=False),
         after=json.dumps(server, indent=2, ensure_ascii=False),
         laid_out_anew=bool(text.strip()) and not as_it_was,
     )
@@ -97,11 +111,60 @@ def _layout(text: str, found: dict[str, Any]) -> tuple[str | None, bool, bool]:
         for indent in (*_LAID_OUT, None):
             if _dumped(found, indent, escaped).strip() == text.strip():
                 return indent, escaped, True
-    return "  ", False, False
+    return (
+        "  ",
+        not can_be_written(_dumped(found, None, False)),
+        False,
+    )  # half a character has to be spelled out
 
 
 def _dumped(whole: dict[str, Any], indent: str | None, escaped: bool) -> str:
     return json.dumps(whole, indent=indent, ensure_ascii=escaped) + "\n"
+
+
+def can_be_written(text: str) -> bool:
+    """Whether a file can hold it. Half a character cannot be encoded."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_ours(found: object) -> bool:
+    """Whether an entry starts `metier mcp`, however it was installed."""
+    entry = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    command, args = entry.get("command"), entry.get("args")
+    if not isinstance(command, str) or not isinstance(args, list):
+        return False
+    words = cast("list[object]", args)
+    starts = re.split(r"[/\\]", command)[-1] in ("metier", "metier.exe") or words[:2] == ["-m", "metier"]
+    return starts and "mcp" in words
+
+
+def _shown(before: dict[str, Any], server: dict[str, Any]) -> dict[str, Any]:
+    """An entry without the values of variables that are not from us: a token may be among them."""
+    env, ours = before.get("env"), server.get("env", {})
+    if not isinstance(env, dict):
+        return before
+    known = cast("dict[str, Any]", env)
+    return {**before, "env": {key: of if key in ours else "…" for key, of in known.items()}}
+
+
+def _exact(text: str) -> float:
+    """A number that comes out as it went in. Others have more digits, or are larger, than what we would write."""
+    made = float(text)
+    try:
+        same = Decimal(text) == Decimal(repr(made))
+    except ArithmeticError:  # an exponent that nobody means
+        same = False
+    if not same:
+        raise ValueError(f"the number {text[:40]} could not be written as it is")
+    return made
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number of JSON")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

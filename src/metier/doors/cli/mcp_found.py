@@ -58,7 +58,9 @@ def files_of(client: str, project: str) -> list[str]:
     if client not in CLIENTS:
         return [os.path.abspath(client)]
     places = (os.path.join(project, os.path.expanduser(each)) for each in CLIENTS[client])
-    return [each for each in places if os.path.lexists(each)]
+    # In the home folder both names lead to one file, which is read once.
+    once = {os.path.realpath(each): each for each in reversed(list(places)) if os.path.lexists(each)}
+    return [*reversed(once.values())]
 
 
 def servers_of(files: list[str], project: str) -> list[Found | Unread]:

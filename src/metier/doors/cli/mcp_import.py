@@ -84,6 +84,10 @@ def _one(
     quiet: bool,
 ) -> dict[str, object]:
     proposal = propose(found, path=os.environ.get("PATH", ""), state=settings.home)
+    if proposal.ourselves:
+        if not quiet:
+            click.echo(f"- {one_line(found.name, 80)}: that is Metier itself, and is passed over")
+        return {"name": found.name, "problem": "", "passed_over": "that is Metier itself"}
     folder = os.path.join(settings.home, "skills", proposal.name)
     problem = proposal.problem or _unreadable(proposal)
     if not problem and proposal.name in taken:

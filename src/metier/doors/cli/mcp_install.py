@@ -10,8 +10,9 @@ from typing import Any, Final
 import click
 
 from metier.doors.cli import exits
-from metier.doors.cli.mcp_client_file import TABLES, Changed, entry, with_server
+from metier.doors.cli.mcp_client_file import TABLES, Changed, as_text, can_be_written, entry, with_server
 from metier.doors.cli.mcp_found import CLIENTS, MOST_BYTES
+from metier.doors.cli.opening import reading_of
 from metier.errors import ConfigError, StateError
 from metier.model.diagnostic import Diagnostic
 from metier.model.text import visible
@@ -39,7 +40,14 @@ def install_command(
     if not name or not name.isprintable() or len(name) > 64:
         raise click.UsageError("--name takes a word of at most 64 characters.")
     path = os.path.realpath(file or os.path.expanduser(CLIENTS[client][0]))
+    if agent is not None:
+        _require_agent(ctx, agent)
     server = entry(client, *_command(ctx, agent), _environment())
+    if not can_be_written(as_text(client, name, server)):
+        raise ConfigError(
+            "Metier or its state lies in a folder whose name is not UTF-8, which no client's file can hold",
+            remedy="Give that folder another name",
+        )
     text = _read(path)
     try:
         changed = with_server(client, text or "", name, server)
@@ -59,6 +67,20 @@ def install_command(
     kept = _write(path, changed.text, text)
     click.echo(f"✓ Written to {path}." + (f" As it was: {kept}" if kept else ""))
     click.echo(f"  Restart {client}, so that it reads it. What it does then: metier audit tail")
+
+
+def _require_agent(ctx: click.Context, agent: str) -> None:
+    """Somebody whom `metier mcp` would not serve as is not written down: the client would hide why it fails.
+
+    Raises:
+        ConfigError: when there is no such agent, or it may do nothing.
+        StateError: when the state cannot be read.
+    """
+    from metier.doors.mcp.stdio_principal import principal_of
+    from metier.record.database import Database
+
+    with Database.open(reading_of(ctx)().database) as database:
+        principal_of(database, agent, "")
 
 
 def _command(ctx: click.Context, agent: str | None) -> tuple[str, list[str]]:
@@ -108,21 +130,24 @@ def _write(path: str, text: str, before: str | None) -> str:
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         mode = os.stat(path).st_mode & 0o777 if before is not None else 0o600
-        kept = _keep(path, before) if before is not None else ""
         descriptor, draft = tempfile.mkstemp(prefix=".metier-", dir=os.path.dirname(path))
+        kept = ""
         try:
-            with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as out:
-                out.write(text)
+            with os.fdopen(descriptor, "wb") as out:
+                out.write(text.encode())
                 out.flush()
                 os.fsync(out.fileno())
             os.chmod(draft, mode)
+            kept = _keep(path, before) if before is not None else ""
             os.replace(draft, path)
-        except BaseException:
-            os.unlink(draft)
+        except BaseException:  # nothing is left that only makes sense with the new file
+            for made in filter(None, (draft, kept)):
+                os.unlink(made)
             raise
-    except (OSError, UnicodeEncodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it has characters that no file can hold"
-        raise StateError(f"{path} could not be written: {why}", remedy="It is as it was") from error
+    except OSError as error:
+        raise StateError(
+            f"{path} could not be written: {error.strerror}", remedy="It is as it was"
+        ) from error
     return kept
 
 

@@ -53,12 +53,16 @@ class Proposal(Struct, frozen=True, kw_only=True):
     """The program that is not installed yet; what it takes for reading cannot be told before."""
     problem: str = ""
     """Why it cannot be taken over."""
+    ourselves: bool = False
+    """It is Metier, as `metier mcp install` wrote it down there."""
 
 
 def propose(found: Found, *, path: str, state: str = "") -> Proposal:
     """Blocking: looks at the program, where it is there. `state` is Metier's own folder."""
     name = re.sub(r"[^a-z0-9]+", "-", found.name.lower()).strip("-")[:64].strip("-")
     proposal = Proposal(name=name, origin=found.file)
+    if _is_metier(found):
+        return replace(proposal, ourselves=True)
     if not name or name_problem(name):
         return replace(proposal, problem=f"{one_line(found.name, 60)!r} is no good name for a skill")
     if found.fields.get("disabled") is True or found.fields.get("enabled") is False:
@@ -78,6 +82,14 @@ def propose(found: Found, *, path: str, state: str = "") -> Proposal:
             problem="its line holds ${…}, which only that client fills in; write it out in a copy of the file",
         )
     return _noted(_program(proposal, found, without_shell(line), path, state), found)
+
+
+def _is_metier(found: Found) -> bool:
+    """Whether it is this program: its name, or Python with its module, and `mcp` as the command."""
+    command, args = found.fields.get("command"), found.fields.get("args", [])
+    if not isinstance(command, str) or not isinstance(args, list) or "mcp" not in args:
+        return False
+    return os.path.basename(command) == "metier" or args[:2] == ["-m", "metier"]
 
 
 def _noted(proposal: Proposal, found: Found) -> Proposal:

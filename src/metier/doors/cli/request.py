@@ -31,8 +31,8 @@ def when(each: Approval, now: float) -> str:
     return f"{left // 60} min {left % 60:02} s left"
 
 
-def lines(each: Approval, now: float) -> list[str]:
-    """Everything about a request."""
+def lines(each: Approval, now: float, *, commands: bool = True) -> list[str]:
+    """Everything about a request. `commands`: also those that decide it, where it is not decided by answering what shows it."""
     said = [f"{each.id}  {each.state}, {when(each, now)}"]
     if each.decided_by:
         said.append(_row("decided", f"{each.decided_by}, {each.decided_at[:16].replace('T', ' ')} UTC"))
@@ -46,6 +46,8 @@ def lines(each: Approval, now: float) -> list[str]:
         ]
     said += _request(each.shown)
     said.append(_row("fingerprint", each.fingerprint[:16]))
+    if not commands:
+        return said
     if each.state == "pending":
         if each.shown.file:
             said.append(f"Decide it where it was asked. Say no from here: metier approvals deny {each.id}")

@@ -16,11 +16,9 @@ from metier.config.settings import Settings
 from metier.doors.cli.host import innermost, say, telegram, tell_what_goes_wrong
 from metier.doors.cli.opening import reading_of, settings_of
 from metier.errors import ConfigError
-from metier.kernel.host_role import holder
 
 if TYPE_CHECKING:
     from metier.doors.http.opening import Opened
-    from metier.runtime.engine import Engine
 
 END_SECONDS: Final = 20.0
 """So long everything may take to end before the process ends without it."""
@@ -46,7 +44,7 @@ def serve_command(
 ) -> None:
     """Serve the API (/api/v1) and MCP (/mcp) until Ctrl-C. Prints the address, and a link that signs you in once.
 
-    It is also the host of this state, as `metier host` is, unless another process is that already.
+    It is also the host of this state, as `metier host` is; where another process is that already, once that one has ended.
     """
     _require_installed()
     from metier.doors.http.opening import require_a_name
@@ -76,30 +74,33 @@ async def _run(
 ) -> None:
     from metier.doors.http.opening import open_door
     from metier.runtime.engine import opened
+    from metier.runtime.standing_by import StandingBy
 
     told = anyio.Event()
     async with anyio.create_task_group() as tasks:
         await tasks.start(_until_told, told)
         async with opened(settings, watch=True) as engine:
-            if host:
-                await engine.kernel.host((telegram,), say)
+            home = engine.seen.settings.home
+            role = StandingBy(engine.kernel, home, doors=(telegram,), say=say, takes=host)
+            await role.begin()
             async with open_door(engine, address=address, port=port, mcp=mcp) as door:
-                await _show(engine, door, mcp=mcp, host=host, link=link)
-                await told.wait()
+                say(f"Metier serves {door.url}" + (f", MCP at {door.url}/mcp" if mcp else ""))
+                await role.tell()
+                if link:
+                    await _show_link(door)
+                async with anyio.create_task_group() as meanwhile:
+                    meanwhile.start_soon(role.run)
+                    await told.wait()
+                    meanwhile.cancel_scope.cancel()
         tasks.cancel_scope.cancel()
     say("The server has ended.")
 
 
-async def _show(engine: "Engine", door: "Opened", *, mcp: bool, host: bool, link: bool) -> None:
-    say(f"Metier serves {door.url}" + (f", MCP at {door.url}/mcp" if mcp else ""))
-    if host and engine.kernel.hosting is None:
-        other = await anyio.to_thread.run_sync(holder, engine.seen.settings.home)
-        say(f"  {other or 'another process'} is the host, so skills that live and schedules run there")
-    if link:
-        from metier.doors.http.links import make_link
+async def _show_link(door: "Opened") -> None:
+    from metier.doors.http.links import make_link
 
-        made = await anyio.to_thread.run_sync(make_link, door.doors, owner(), door.url)
-        say(f"  Sign in within five minutes, once: {made}")
+    made = await anyio.to_thread.run_sync(make_link, door.doors, owner(), door.url)
+    say(f"  Sign in within five minutes, once: {made}")
 
 
 async def _until_told(told: anyio.Event, *, task_status: TaskStatus[None]) -> None:

@@ -34,7 +34,7 @@ def add_command(
     """Make a token for ID, which is registered, yourself, or one of Metier's own agents. It is shown this once, and recorded.
 
     Who has it acts as ID, with what ID may do and the scopes give. An agent's calls wait for approval as ever; a token of a
-    person is as good as the person.
+    person is as good as the person, and with skills:execute it runs at once what an agent would be asked about.
     """
     with Database.open(settings_of(ctx).database) as database:
         made = add_token(
@@ -102,7 +102,7 @@ def revoke_command(ctx: click.Context, token: str, as_json: bool) -> None:
     with state_to_refuse() as database:
         problem = revoke_token(database, token, by=owner())
     if problem:
-        _refused(ctx, problem, as_json=as_json)
+        _refused(ctx, f"{problem}; `metier tokens list --all` shows those there are", as_json=as_json)
     elif as_json:
         import json
 

@@ -5,6 +5,8 @@ A yes rests on the configuration as it is at that moment, of the operator and of
 nothing. Others see only their own requests, and nothing of them but how they stand.
 """
 
+import time
+from functools import partial
 from typing import Annotated, Final, cast, final
 
 from anyio import to_thread
@@ -13,12 +15,13 @@ from msgspec.structs import replace
 from starlette.responses import Response
 
 from metier.config.again import read_again, read_where_asked
-from metier.doors.http.calls import Wait, answer, decided, keep, while_there
+from metier.doors.cli.request import lines
 from metier.doors.http.endpoint import Asking, Endpoint, forbidden
+from metier.doors.http.making import Wait, answer, decided, keep, while_there
 from metier.doors.http.problem import Refusal, not_found
 from metier.doors.telegram.taking_up import take_up
 from metier.gate.shown import real_project
-from metier.model.approval import Approval, Scope, StandingGrant
+from metier.model.approval import Approval, Scope, StandingGrant, State
 from metier.model.outcome import Completed, Failed, Outcome, Pending, Refused
 from metier.model.role import APPROVE, EXECUTE, READ_AUDIT
 from metier.record.approvals import approvals_in, find
@@ -28,7 +31,6 @@ from metier.record.deciding import Undecided, decide, revoke_approval
 from metier.record.standing import proposed_grant
 
 _STATUS: Final = {
-    "unknown": 404,
     "forbidden": 403,
     "own_request": 403,
     "not_open": 409,
@@ -54,6 +56,18 @@ class Approvals(Struct, frozen=True, kw_only=True):
     """Oldest first."""
 
     approvals: list[Approval]
+
+
+@final
+class InWords(Struct, frozen=True, kw_only=True):
+    """One request as an approver reads it, wherever he does."""
+
+    id: str
+    state: State
+    fingerprint: str
+    """Of exactly what these words are about: send it with the decision."""
+    lines: list[str]
+    """Plain text, some of several lines. Every character of it can be seen."""
 
 
 @final
@@ -108,6 +122,14 @@ async def _one(asking: Asking) -> Approval:
     if found is None or not (everything or found.principal == asking.identity.principal.id):
         raise not_found()
     return found if everything else _bare(found)
+
+
+async def _in_words(asking: Asking) -> InWords:
+    found = await to_thread.run_sync(find, asking.serving.engine.state.database, asking.given["approval"])
+    if found is None:
+        raise not_found()
+    said = await to_thread.run_sync(partial(lines, found, time.time(), commands=False))  # it may be long
+    return InWords(id=found.id, state=found.state, fingerprint=found.fingerprint, lines=said)
 
 
 async def _sees_everything(asking: Asking) -> bool:
@@ -237,6 +259,7 @@ async def _decider(asking: Asking) -> Decider:
         kind=identity.principal.kind,
         rights=await asking.rights(),
         session=f"{identity.by}:{identity.ref}",
+        token=identity.principal.token,
     )
 
 
@@ -270,6 +293,16 @@ ENDPOINTS: Final = (
         about="One request: who, what exactly, with which rights, and why it is asked.",
         does=_one,
         answer=Approval,
+        problems=(404,),
+    ),
+    Endpoint(
+        method="GET",
+        path="/api/v1/approvals/{approval}/shown",
+        about="One request in words, for an approver to read: with nothing cut, and everything in it to be seen.",
+        does=_in_words,
+        people=True,
+        right=(APPROVE, READ_AUDIT),
+        answer=InWords,
         problems=(404,),
     ),
     Endpoint(

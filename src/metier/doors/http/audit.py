@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final, final
 
-from anyio import CapacityLimiter, to_thread
+from anyio import to_thread
 from msgspec import Meta, Struct
 
 from metier.doors.http.endpoint import Asking, Endpoint
@@ -14,7 +14,6 @@ from metier.record.chain import Record
 from metier.record.search import Query, of_call, record_at, search
 from metier.record.verify import Verification, verify
 
-_limiter: Final[list[CapacityLimiter]] = []
 Text = Annotated[str, Meta(max_length=200)]
 When = Annotated[str, Meta(max_length=32, pattern=r"^[0-9TZ:.-]*$")]
 
@@ -104,12 +103,11 @@ async def _of_call(asking: Asking) -> Call:
 
 async def _verify(asking: Asking) -> Verification:
     """One at a time: it reads everything."""
-    if not _limiter:
-        _limiter.append(CapacityLimiter(1))
-    if _limiter[0].available_tokens < 1:
+    limiter = asking.serving.verifying
+    if limiter.available_tokens < 1:
         raise Refusal(503, "busy", "the record is being verified already", retry_after="5")
     database = asking.serving.engine.seen.settings.database
-    return await to_thread.run_sync(verify, database, limiter=_limiter[0])
+    return await to_thread.run_sync(verify, database, limiter=limiter)
 
 
 ENDPOINTS: Final = (

@@ -4,8 +4,9 @@ of these, so neither can say what the other does not.
 The order is fixed: who asks, whether that is his to ask, then what he asks. Nothing that he sent says who he is.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast, final, get_origin
 
 import msgspec
 from anyio import to_thread
@@ -18,8 +19,10 @@ from metier.doors.http.problem import Refusal, not_found, of_error, problem
 from metier.doors.http.room import let_in
 from metier.doors.http.serving import Serving
 from metier.errors import MetierError
+from metier.gate.roles import needed
 from metier.model import strictjson
 from metier.model.digest import Json
+from metier.model.skill import Tool
 from metier.model.text import one_line
 from metier.runtime import Runtime
 
@@ -38,6 +41,7 @@ PARAMETERS: Final[Mapping[str, str]] = {
     "seq": r"^[1-9][0-9]{0,15}$",
 }
 """What stands in a path, by its name there."""
+_PATTERNS: Final = {name: re.compile(pattern, re.ASCII) for name, pattern in PARAMETERS.items()}
 _T = TypeVar("_T")
 
 
@@ -61,6 +65,16 @@ class Asking:
     async def rights(self) -> frozenset[str]:
         """What he may do at this moment, within what his token may."""
         return await self.serving.gatekeeper.rights(self.identity)
+
+    async def offered(self) -> Callable[[Tool], bool]:
+        """Says of a tool whether he is shown it: what the gate would always refuse him is not offered."""
+        rights, human = await self.rights(), self.identity.principal.kind == "human"
+
+        def shown(tool: Tool) -> bool:
+            his = human or (tool.audience == "model" and not tool.privileged)
+            return his and needed(tool) in rights
+
+        return shown
 
     async def require(self, *rights: str) -> None:
         """
@@ -106,6 +120,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     headers: tuple[str, ...] = ()
     """Request headers that mean something here, for the document."""
     stream: bool = False
+    signed_in: bool = False
+    """Only for a person who signed in himself: it takes a session, and no token."""
 
 
 async def answered(serving: Serving, methods: Mapping[str, Endpoint], request: Request) -> Response:
@@ -114,8 +130,12 @@ async def answered(serving: Serving, methods: Mapping[str, Endpoint], request: R
         identity = await serving.gatekeeper.who(request.headers, request.method)
         let_in(request.scope, identity.principal)
         endpoint = methods.get("GET" if request.method == "HEAD" else request.method)
-        if endpoint is None or (endpoint.stream and request.method == "HEAD"):
+        if endpoint is None:
             raise no_such_method(methods)
+        if endpoint.stream and request.method == "HEAD":
+            raise Refusal(
+                405, "method_not_allowed", "here there is GET: a stream has no head alone", allow="GET"
+            )
         asking = Asking(serving, request, identity)
         if endpoint.people and identity.principal.kind != "human":
             raise Refusal(403, "forbidden", "this is for people; an agent makes calls")
@@ -148,10 +168,8 @@ def as_json(value: object, status: int = 200, headers: Mapping[str, str] | None 
 
 
 def _check_path(request: Request) -> None:
-    import re
-
     for name, value in cast("dict[str, str]", request.path_params).items():
-        if not re.fullmatch(PARAMETERS[name].strip("^$"), value, re.ASCII):
+        if not _PATTERNS[name].fullmatch(value):
             raise not_found()
 
 
@@ -180,6 +198,8 @@ async def read_body(request: Request, shape: type[_T]) -> _T:
         Refusal: when it is not.
     """
     data = await request.body()
+    if not data and may_be_left_out(shape):
+        data = b"{}"
     try:
         value = _loads(data) if len(data) < _SMALL else await to_thread.run_sync(_loads, data)
     except ValueError as error:
@@ -190,6 +210,11 @@ async def read_body(request: Request, shape: type[_T]) -> _T:
         return msgspec.convert(value, shape)
     except msgspec.ValidationError as error:
         raise Refusal(422, "invalid_body", one_line(str(error), 300)) from None
+
+
+def may_be_left_out(shape: object) -> bool:
+    """Whether no body at all is an empty one: where it is nothing but arguments, and there may be none."""
+    return get_origin(shape) is dict
 
 
 _SMALL: Final = 65_536

@@ -40,9 +40,10 @@ async def _events(asking: Asking) -> object:
     everything = identity.principal.kind == "human" and bool({READ_AUDIT, APPROVE} & rights)
 
     def may_see(change: Change) -> bool:
-        """A person who may read the record sees all of it; everybody else what is his own."""
-        mine = identity.principal.id in (change.principal, change.on_behalf_of)
-        return everything or mine or change.kind in ("skills.changed", "reset")
+        """A person who may read the record sees all of it; everybody else what is his own. A decision belongs to who asked for it."""
+        decided = change.kind == "approval.decided"
+        whose = (change.asked_by, change.asked_for) if decided else (change.principal, change.on_behalf_of)
+        return everything or identity.principal.id in whose or change.kind in ("skills.changed", "reset")
 
     async def still() -> bool:
         come_so = await to_thread.run_sync(serving.gatekeeper.still, identity)

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from metier.doors.http.identity import PLAIN_COOKIE, SECURE_COOKIE
 from metier.doors.http.problem import Refusal, problem
-from metier.doors.http.room import Room
+from metier.doors.http.room import Room, call_of
 from metier.doors.http.wire import MOST_HEAD_BYTES
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ _ODD: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})|%2f|%5c|%2e|%00|//|/\.{1,2}(?:/|
 _JSON: Final = re.compile(rb"application/json(?: *; *charset=(?:utf-8|\"utf-8\"))?", re.IGNORECASE)
 _NAVIGATED: Final = frozenset({b"/", b"/api/v1/sign-in/oidc/callback"})
 """Where a link of another site may lead a person: a page that does nothing by itself, and the way back from a provider."""
+_FOR_ALL: Final = frozenset({b"/healthz", b"/readyz", b"/api/v1/openapi.json"})
+"""Where everybody is told the same, whatever cookie comes along."""
 _log: Final = logging.getLogger("metier.http")
 Headers: TypeAlias = dict[bytes, list[bytes]]
 
@@ -98,17 +100,17 @@ class Guard:
         try:
             headers = _by_name(scope)
             self._admit(scope, headers)
-            _admit_body(scope, headers)
+            _admit_body(headers)
             with self._room.place(scope) as place:
                 with place.within:
                     await self._app(scope, _bounded(receive), said.send)
                 if place.within.cancelled_caught:
-                    raise _ending()
+                    raise _ending(scope)
         except Refusal as refusal:
             await said.instead(refusal)
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):  # else uvicorn answers, in words that are not ours
-                await said.instead(_ending())
+                await said.instead(_ending(scope))
             raise
         except Exception:  # noqa: BLE001  the door's last resort: one broken request is not the end of the others
             _log.exception("a request broke Metier: %s %s", scope["method"], scope["path"][:200])
@@ -143,7 +145,8 @@ class Guard:
         if site and site[0] not in (b"same-origin", b"none"):
             raise _foreign()
         # Cookies do not know ports, so a page of another program on this machine has ours sent along.
-        if _by_cookie(headers) and not origins and site != [b"same-origin"] and path not in _NAVIGATED:
+        by_cookie = _by_cookie(headers) and path not in _NAVIGATED | _FOR_ALL
+        if by_cookie and not origins and site != [b"same-origin"]:
             raise _foreign()
 
 
@@ -166,23 +169,27 @@ def _by_cookie(headers: Headers) -> bool:
     return any(name in line for line in headers.get(b"cookie", []) for name in _COOKIES)
 
 
-def _ending() -> Refusal:
+def _ending(scope: "Scope") -> Refusal:
     return Refusal(
         503,
         "ending",
         "this server ends, and what was asked for was cut off",
         remedy="The record has what began, as interrupted: look there before you ask for it again",
+        call_id=call_of(scope),
         connection="close",
     )
 
 
 def _foreign() -> Refusal:
     return Refusal(
-        403, "foreign_page", "this came from a page that is not ours, or from one that does not say so"
+        403,
+        "foreign_page",
+        "this came from a page that is not ours, or from one that does not say so",
+        remedy="Ask from the page of this server, or send a token: a cookie counts only with the word of a browser that the page is ours",
     )
 
 
-def _admit_body(scope: "Scope", headers: Headers) -> None:
+def _admit_body(headers: Headers) -> None:
     length = headers.get(b"content-length", [b"0"])
     if len(length) != 1 or not length[0].isdigit():
         raise Refusal(400, "bad_request", "the length of the body is no number", connection="close")

@@ -1,6 +1,7 @@
 """Whether it is there, whether it can work, and its counters. Who has no business here learns nothing else."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from anyio import to_thread
 from starlette.requests import Request
@@ -11,7 +12,9 @@ from metier.doors.http.endpoint import as_json, forbidden, no_such_method
 from metier.doors.http.problem import Refusal, of_error, problem
 from metier.doors.http.serving import Serving
 from metier.errors import MetierError
+from metier.kernel.host_role import holder
 from metier.model.role import READ_AUDIT
+from metier.model.text import one_line
 
 
 def health_routes(serving: Serving) -> Sequence[BaseRoute]:
@@ -21,14 +24,19 @@ def health_routes(serving: Serving) -> Sequence[BaseRoute]:
         return as_json({"ok": True})
 
     async def ready(request: Request) -> Response:
-        """Whether a call could be recorded now."""
+        """Whether a call could be judged and recorded now."""
         if serving.ending.is_set() or serving.engine.closed:
-            return problem(Refusal(503, "ending", "this server is about to end"))
+            return problem(Refusal(503, "ending", "this server is about to end", remedy="Ask the next one"))
         try:
             await to_thread.run_sync(serving.engine.state.database.require_in_place)
             await to_thread.run_sync(serving.engine.state.log.head)
         except MetierError:
-            return problem(Refusal(503, "not_ready", "the state cannot be used at the moment"))
+            return _not_ready("state")
+        try:
+            await serving.engine.refresh()
+        except MetierError as error:
+            serving.log.debug("not ready: %s", one_line(str(error), 500))
+            return _not_ready("configuration")
         return as_json({"ok": True})
 
     async def metrics(request: Request) -> Response:
@@ -45,7 +53,9 @@ def health_routes(serving: Serving) -> Sequence[BaseRoute]:
 
             from metier.telemetry import registry
 
-            text = await to_thread.run_sync(generate_latest, registry())
+            engine = serving.engine
+            host = partial(_host, engine.seen.settings.home, here=engine.kernel.hosting is not None)
+            text = await to_thread.run_sync(generate_latest, registry()) + await to_thread.run_sync(host)
             return Response(text, headers={"content-type": CONTENT_TYPE_LATEST})
         except Refusal as refusal:
             return problem(refusal)
@@ -58,11 +68,33 @@ def health_routes(serving: Serving) -> Sequence[BaseRoute]:
     ]
 
 
-def _only_read(path: str, does: "object") -> Route:
+def _not_ready(what: str) -> Response:
+    """Who asks may be a stranger: the log and the commands on that machine say which file it is, and what is wrong with it."""
+    remedy = "Any `metier` command on that machine says what is wrong, and so does the log of this server"
+    why = f"the {what} cannot be used at the moment, so every call is refused"
+    return problem(Refusal(503, "not_ready", why, remedy=remedy))
+
+
+def _host(home: str, *, here: bool) -> bytes:
+    """Counters of the host role. Calls work without a host, so a server without one is ready all the same. Blocking."""
+    from prometheus_client import CollectorRegistry, Gauge, generate_latest
+
+    counted = CollectorRegistry()
+    text = "Whether skills that live, channels and schedules run"
+    Gauge("metier_host_here", f"{text} in this process.", registry=counted).set(here)
+    try:
+        runs = here or holder(home) is not None
+    except MetierError:
+        return generate_latest(counted)  # no number is better than a wrong one
+    Gauge("metier_host_running", f"{text} anywhere.", registry=counted).set(runs)
+    return generate_latest(counted)
+
+
+def _only_read(path: str, does: Callable[[Request], Awaitable[Response]]) -> Route:
     async def asked(request: Request) -> Response:
         if request.method not in ("GET", "HEAD"):
             return problem(no_such_method({"GET": does}))
-        return await does(request)  # type: ignore[operator]
+        return await does(request)
 
     made = Route(path, asked)
     made.methods = set()

@@ -84,7 +84,7 @@ class Gatekeeper:
             return await self._by_token(shown)
         value = cookie_in(found, cookie_name(found, self._origins()))
         if not value:
-            raise _nobody("sign in, or send a token as `Authorization: Bearer metier_…`")
+            raise _nobody("nobody signed in", "Sign in, or send a token as `Authorization: Bearer metier_…`")
         if not own_page(found, self._origins()):
             raise Refusal(
                 403,
@@ -94,7 +94,7 @@ class Gatekeeper:
             )
         identity = await to_thread.run_sync(self._by_session, value, limiter=self._limiter)
         if identity is None:
-            raise _nobody("the session is over; sign in again")
+            raise _nobody("the session is over", "Sign in again")
         return identity
 
     def still(self, identity: Identity) -> bool:
@@ -149,11 +149,11 @@ class Gatekeeper:
     async def _by_token(self, shown: list[bytes]) -> Identity:
         scheme, _, text = shown[0].decode("latin-1").partition(" ")
         if len(shown) != 1 or scheme.lower() != "bearer" or len(text) > _LONGEST:
-            raise _nobody("send one token, as `Authorization: Bearer metier_…`")
+            raise _nobody("that is no token", "Send one token, as `Authorization: Bearer metier_…`")
         steering = await self.steering()
         principal = by_token(text, steering.tokens, steering.principals, self.owner)
         if principal is None:
-            raise _nobody("this token lets nobody in; `metier tokens list` shows those that do")
+            raise _nobody("this token lets nobody in", "`metier tokens list` shows those that do")
         return Identity(
             principal=principal,
             by="token",
@@ -224,11 +224,5 @@ def by_name(headers: RawHeaders) -> dict[bytes, list[bytes]]:
     return found
 
 
-def _nobody(remedy: str) -> Refusal:
-    return Refusal(
-        401,
-        "unauthenticated",
-        "nobody signed in",
-        remedy=remedy[0].upper() + remedy[1:],
-        WWW_Authenticate="Bearer",
-    )
+def _nobody(why: str, remedy: str) -> Refusal:
+    return Refusal(401, "unauthenticated", why, remedy=remedy, WWW_Authenticate="Bearer")

@@ -5,17 +5,19 @@ what he may see and has a bounded queue; when that is full he is cut off, and co
 """
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
 
 import anyio
 import msgspec
 from anyio import CapacityLimiter, to_thread
+from anyio.lowlevel import checkpoint
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from metier.doors.http.problem import Refusal
 from metier.errors import MetierError
 from metier.model.call import Principal
+from metier.record.approvals import askers
 from metier.record.chain import Record
 from metier.record.newest import after, newest
 
@@ -73,6 +75,10 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     state: str = ""
     """What became of it: the event of its record, or the name of an event."""
     code: str = ""
+    asked_by: str = ""
+    """Of a decision: whose request it was about. Its `principal` is who decided."""
+    asked_for: str = ""
+    """On whose behalf he asked."""
 
 
 @final
@@ -206,14 +212,19 @@ class Live:
         return newest(self._engine.state.database)
 
     def _since(self, seq: int) -> list[tuple[int, Change | None]]:
-        return [(each.seq, change_of(each)) for each in after(self._engine.state.database, seq, _PAGE)]
+        database = self._engine.state.database
+        records = after(database, seq, _PAGE)
+        decided = {each.approval for each in records if _KINDS.get(each.event) == "approval.decided"}
+        asked = askers(database, decided) if decided else {}
+        return [(each.seq, change_of(each, asked)) for each in records]
 
 
-def change_of(record: Record) -> Change | None:
-    """What is told of a record; None where that is nobody's matter here."""
+def change_of(record: Record, asked: Mapping[str, tuple[str, str]]) -> Change | None:
+    """What is told of a record; None where that is nobody's matter here. `asked`: who asked for what was decided, and for whom."""
     kind = _KINDS.get(record.event)
     if kind is None:
         return None
+    asked_by, asked_for = asked.get(record.approval, ("", "")) if kind == "approval.decided" else ("", "")
     return Change(
         kind=kind,
         seq=record.seq,
@@ -226,6 +237,8 @@ def change_of(record: Record) -> Change | None:
         approval=record.approval,
         state=record.event,
         code=record.code,
+        asked_by=asked_by,
+        asked_for=asked_for,
     )
 
 
@@ -236,7 +249,7 @@ def written(change: Change) -> bytes:
 
 
 async def frames(
-    missed: Iterable[Change],
+    missed: Sequence[Change],
     changes: MemoryObjectReceiveStream[Change],
     still: Callable[[], Awaitable[bool]],
     *,
@@ -245,8 +258,9 @@ async def frames(
 ) -> AsyncGenerator[bytes]:
     """What is sent, until he may not listen any more, is cut off, or the server ends. `still` is asked every `look` seconds."""
     yield b"retry: 2000\n\n"
-    for each in missed:
-        yield written(each)
+    for place in range(0, len(missed), _PAGE):
+        yield b"".join(map(written, missed[place : place + _PAGE]))
+        await checkpoint()  # that he is gone is known only after this, and then nothing more is written
     looked = beaten = anyio.current_time()
     with changes:
         while True:

@@ -5,8 +5,8 @@ from typing import Final, final
 from msgspec import Struct
 from starlette.responses import Response
 
-from metier.doors.http.calls import made
 from metier.doors.http.endpoint import Asking, Endpoint
+from metier.doors.http.making import made
 from metier.gate.roles import needed
 from metier.model.digest import Json
 from metier.model.entry import Operation
@@ -31,7 +31,7 @@ class OperationShown(Struct, frozen=True, kw_only=True):
 
 @final
 class Operations(Struct, frozen=True, kw_only=True):
-    """Everything that can be asked of modules."""
+    """Everything that who asks can ask of modules."""
 
     operations: list[OperationShown]
 
@@ -42,7 +42,7 @@ async def _operate(asking: Asking) -> Response:
 
 
 async def _operations(asking: Asking) -> Operations:
-    engine = asking.serving.engine
+    engine, offered = asking.serving.engine, await asking.offered()
     await engine.kernel.ready("skills.list", engine.seen.tools)
     found = [
         OperationShown(
@@ -55,7 +55,7 @@ async def _operations(asking: Asking) -> Operations:
             parameters=tool.parameters,
         )
         for tool in engine.kernel.tools(engine.seen.tools).values()
-        if isinstance(tool.entry, Operation) and "." in tool.name
+        if isinstance(tool.entry, Operation) and "." in tool.name and offered(tool)
     ]
     return Operations(operations=sorted(found, key=lambda each: each.name))
 
@@ -64,7 +64,7 @@ ENDPOINTS: Final = (
     Endpoint(
         method="GET",
         path="/api/v1/modules",
-        about="The operations of every module.",
+        about="The operations of every module that you may ask for.",
         does=_operations,
         answer=Operations,
     ),

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from anyio import to_thread
 from msgspec import Struct
 
-from metier.doors.http.oidc_provider import MakeEgress, Provider, Unanswered
+from metier.doors.http.oidc_provider import MakeEgress, Provider, Unanswered, named_error
 from metier.doors.http.oidc_tokens import BadToken
 from metier.record.credentials import Credential, credential_in, oidc_name
 from metier.sandbox.egress import Egress
@@ -119,7 +119,7 @@ class Oidc:
             ):
                 raise NotSignedIn("another provider answered")
             if "error" in given or not given.get("code"):
-                raise NotSignedIn("the provider let nobody in")
+                raise NotSignedIn("the provider let nobody in" + named_error(given.get("error")))
             subject = await provider.subject(given["code"], verifier, nonce, back)
         except Unanswered as error:
             raise NotSignedIn(str(error)) from None

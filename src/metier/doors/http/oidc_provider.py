@@ -175,7 +175,7 @@ class Provider:
         if not isinstance(reply, Answer):
             raise Unanswered(f"the provider does not answer: {reply.message}")
         if reply.status != 200 or reply.truncated:
-            raise Unanswered(f"the provider answers with status {reply.status}")
+            raise Unanswered(f"the provider answers with status {reply.status}{_why(reply.body)}")
         try:
             value = strictjson.loads(reply.body)
         except ValueError:
@@ -193,6 +193,41 @@ class Provider:
         if place.scheme != "https":
             raise Unanswered("the provider names an address without TLS")
         return self._make(hosts=frozenset({f"{place.host}:{place.port}"}), limits=_LIMITS)
+
+
+def named_error(code: object) -> str:
+    """What a provider calls what is wrong, in brackets, where that is one of the words there are for it."""
+    return f" ({code})" if isinstance(code, str) and code in _ERRORS else ""
+
+
+def _why(body: bytes) -> str:
+    try:
+        said = strictjson.loads(body)
+    except ValueError:
+        return ""
+    return named_error(said.get("error")) if isinstance(said, dict) else ""
+
+
+_ERRORS: Final = frozenset(
+    {
+        *(
+            "access_denied",
+            "invalid_client",
+            "invalid_grant",
+            "invalid_request",
+            "invalid_scope",
+            "server_error",
+        ),
+        *(
+            "temporarily_unavailable",
+            "unauthorized_client",
+            "unsupported_grant_type",
+            "unsupported_response_type",
+        ),
+        *("account_selection_required", "consent_required", "interaction_required", "login_required"),
+    }
+)
+"""Of OAuth 2 and OpenID Connect. Anything else a provider, or whoever sends somebody here, writes is not repeated."""
 
 
 def _read(said: dict[str, Json], issuer: str) -> About:

@@ -5,7 +5,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from metier.doors.http.endpoint import PARAMETERS, Endpoint
+from metier.doors.http.endpoint import PARAMETERS, Endpoint, may_be_left_out
 from metier.doors.http.idempotency import KEY
 from metier.doors.http.problem import TITLES, TYPE, Problem
 
@@ -59,11 +59,12 @@ def document(endpoints: Iterable[Endpoint]) -> bytes:
             "info": {
                 "title": "Metier",
                 "version": "1",
-                "description": "Skills behind one gate. What the gate says about a call is an answer, never an error of the request.",
+                "description": "Skills behind one gate. What the gate says about a call is an answer, never an error of the request. How people "
+                "sign in is for the page of this server, and stands in docs/sign-in.md.",
                 "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
             },
             "servers": [{"url": "/"}],
-            "security": [{"token": []}],
+            "security": [{"token": []}, {"session": []}],
             "paths": paths,
             "components": {
                 "schemas": components,
@@ -146,9 +147,11 @@ def _operation(each: Endpoint, schema: Any) -> dict[str, Any]:
         "parameters": [*_path(each), *_query(each), *_headers(each)],
         "responses": answers,
     }
+    if each.signed_in:
+        made["security"] = [{"session": []}]
     if each.body is not None:
         made["requestBody"] = {
-            "required": True,
+            "required": not may_be_left_out(each.body),
             "content": {"application/json": {"schema": _strict(schema(each.body))}},
         }
     return made

@@ -19,11 +19,13 @@ from metier.doors.http.live import Live
 from metier.doors.http.server import served
 from metier.doors.http.serving import Serving
 from metier.doors.http.sign_in_routes import sign_in_routes
-from metier.doors.http.whereabouts import Whereabouts
+from metier.doors.http.whereabouts import Whereabouts, page_of
 from metier.errors import ConfigError
 from metier.model.text import one_line
 from metier.runtime.engine import Engine
+from metier.sandbox.beat import on_beat
 
+_LOOK_SECONDS: Final = 2.0
 _NOBODY: Final = Ours(hosts=frozenset(), origins=frozenset())
 
 
@@ -76,14 +78,18 @@ async def open_door(
             tasks = await stack.enter_async_context(anyio.create_task_group())
             stack.callback(tasks.cancel_scope.cancel)
             tasks.start_soon(serving.live.run)
-            if engine.kernel.hosting is not None:
-                stack.enter_context(engine.kernel.hosting.events.listening(serving.live.happened))
+            tasks.start_soon(_tell_what_happens, engine, serving.live)
             mounted: dict[str, ASGIApp] = {}
             if mcp:
                 from metier.doors.mcp.http import mcp_app
 
                 mounted["/mcp"] = await stack.enter_async_context(
-                    mcp_app(engine, gatekeeper, decide_at=lambda id: f"{url()}/#approval={id}")
+                    mcp_app(
+                        engine,
+                        gatekeeper,
+                        ending=serving.ending,
+                        decide_at=lambda id: page_of(url(), id),
+                    )
                 )
             app = application(
                 serving,
@@ -96,12 +102,28 @@ async def open_door(
             )
             said = await to_thread.run_sync(Whereabouts, engine.seen.settings.home, url())
             stack.callback(said.take_back)
+            tasks.start_soon(_say_where, said)
             yield Opened(serving, doors, *place, url())
     except BaseExceptionGroup as group:
         raise _the_one(group) from None
     finally:
         with anyio.CancelScope(shield=True):
             await to_thread.run_sync(doors.close)
+
+
+async def _tell_what_happens(engine: Engine, live: Live) -> None:
+    """Events of this process, for as long as it is the host, which it may become later."""
+    while True:
+        hosting = await engine.kernel.hosted()
+        with hosting.events.listening(live.happened):
+            await hosting.ended.wait()
+
+
+async def _say_where(said: Whereabouts) -> None:
+    """Another server of this state may be the one that is found: once it has ended, it is this one."""
+    while not said.said:
+        await anyio.sleep(on_beat(_LOOK_SECONDS))
+        await to_thread.run_sync(said.say)
 
 
 def _the_one(error: BaseException) -> BaseException:

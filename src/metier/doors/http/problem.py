@@ -22,6 +22,8 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     detail: str = ""
     remedy: str = ""
     """What to do about it."""
+    call_id: str = ""
+    """The call that was made for it, where one was."""
 
 
 TITLES: Final[dict[int, str]] = {
@@ -47,9 +49,13 @@ TITLES: Final[dict[int, str]] = {
 class Refusal(Exception):
     """A request that is not done; caught in one place, which answers with the problem."""
 
-    def __init__(self, status: int, code: str, detail: str = "", *, remedy: str = "", **headers: str) -> None:
+    def __init__(
+        self, status: int, code: str, detail: str = "", *, remedy: str = "", call_id: str = "", **headers: str
+    ) -> None:
         super().__init__(detail or code)
-        self.problem = Problem(status=status, title=TITLES[status], code=code, detail=detail, remedy=remedy)
+        self.problem = Problem(
+            status=status, title=TITLES[status], code=code, detail=detail, remedy=remedy, call_id=call_id
+        )
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
 

@@ -34,6 +34,8 @@ class Place:
         """What is done for it, cut off when the server's grace is over."""
         self.principal: Principal | None = None
         """Whom it was let in as; None while it is a stranger's."""
+        self.call = ""
+        """The call that is made for it, by its id; empty while there is none."""
 
     def let_in(self, principal: "Principal") -> None:
         """
@@ -101,6 +103,19 @@ def let_in(scope: MutableMapping[str, Any], principal: "Principal") -> None:
     found = scope.get(PLACE)
     if isinstance(found, Place):
         found.let_in(principal)
+
+
+def runs_for(scope: MutableMapping[str, Any], call_id: str) -> None:
+    """This call is made for the request of this scope: who is cut off is told which."""
+    found = scope.get(PLACE)
+    if isinstance(found, Place):
+        found.call = call_id
+
+
+def call_of(scope: MutableMapping[str, Any]) -> str:
+    """The call that is made for the request of this scope; empty where there is none."""
+    found = scope.get(PLACE)
+    return found.call if isinstance(found, Place) else ""
 
 
 def let_in_as(scope: object) -> "Principal | None":

@@ -27,7 +27,6 @@ _LAST_SECONDS: Final = 4
 _KEEP_ALIVE: Final = 30
 _TCP: Final = 6
 _NODELAY: Final = 1
-_log: Final = logging.getLogger("metier.http")
 
 
 @final

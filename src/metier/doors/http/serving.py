@@ -27,6 +27,8 @@ class Serving:
         """Answers to calls that were made with a key."""
         self.live: Final = live
         self.room: Final = Room()
+        self.verifying: Final = anyio.CapacityLimiter(1)
+        """Whoever verifies the record: it reads everything."""
         self.ending: Final = anyio.Event()
         """Set once the server is about to end."""
         self.log: Final = logging.getLogger("metier.http")

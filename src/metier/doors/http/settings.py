@@ -7,8 +7,8 @@ from anyio import to_thread
 from msgspec import Struct, json
 from starlette.responses import Response
 
-from metier.doors.http.calls import made
 from metier.doors.http.endpoint import Asking, Endpoint
+from metier.doors.http.making import made
 from metier.doors.http.problem import Refusal
 from metier.host.sealed import Sealed
 from metier.kernel.settings import name_of, wrapped_for

@@ -102,7 +102,8 @@ class SignIn:
         try:
             return await self.oidc.begin(origin)
         except NotSignedIn as why:
-            raise Refusal(409, "provider_unavailable", str(why)) from None
+            status = 503 if self.oidc.there_is_one else 409
+            raise Refusal(status, "provider_unavailable", str(why)) from None
 
     async def by_oidc(
         self, given: dict[str, str], cookie: str, *, address: str, before: str

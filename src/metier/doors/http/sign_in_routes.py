@@ -14,9 +14,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from metier.doors.http.failures import Failures
 from metier.doors.http.identity import PLAIN_COOKIE, SECURE_COOKIE, by_name, cookie_in, cookie_name, own_page
 from metier.doors.http.oidc import CALLBACK, Oidc
 from metier.doors.http.oidc import SECONDS as OIDC_SECONDS
+from metier.doors.http.page import refused_page
 from metier.doors.http.problem import Refusal, of_error, problem
 from metier.doors.http.sign_in import SignedIn, SignIn
 from metier.errors import MetierError
@@ -35,6 +37,7 @@ WAYS: Final = "/api/v1/sign-in"
 _MOST: Final = 8_192
 BODY_SECONDS: Final = 10.0
 """For what nobody has to be signed in to send."""
+_FAILED: Final = frozenset({"sign_in_failed", "too_many_attempts", "provider_unavailable"})
 _log: Final = logging.getLogger("metier.http")
 _T = TypeVar("_T")
 _Answering: TypeAlias = Callable[[Request], Awaitable[Response]]
@@ -140,12 +143,13 @@ def routes(sign_in: SignIn, origins: Callable[[], frozenset[bytes]]) -> list[Rou
         )
         return answer
 
+    failures = Failures()
     return [
-        _route(LINK, "POST", link),
-        _route(PASSWORD, "POST", password),
-        _route(START, "POST", start),
-        _route(CALLBACK, "GET", callback),
-        _route(WAYS, "GET", ways),
+        _route(LINK, "POST", link, failures),
+        _route(PASSWORD, "POST", password, failures),
+        _route(START, "POST", start, failures),
+        _route(CALLBACK, "GET", callback, failures),
+        _route(WAYS, "GET", ways, failures),
     ]
 
 
@@ -156,7 +160,7 @@ def signed_out(cookie: str) -> Response:
     return answer
 
 
-def _route(path: str, method: str, does: _Answering) -> Route:
+def _route(path: str, method: str, does: _Answering, failures: Failures) -> Route:
     """One method and no other: what signs somebody in does so for no HEAD."""
 
     async def ask(request: Request) -> Response:
@@ -165,6 +169,10 @@ def _route(path: str, method: str, does: _Answering) -> Route:
                 raise Refusal(405, "method_not_allowed", f"here there is {method}", allow=method)
             return await does(request)
         except Refusal as refusal:
+            if refusal.problem.code in _FAILED:
+                failures.say(path, _address(request), refusal.problem.detail)
+            if path == CALLBACK and "text/html" in request.headers.get("accept", ""):
+                return refused_page(refusal)  # a provider sent his browser here, and no page of ours asked
             return problem(refusal)
         except MetierError as error:
             _log.warning("signing in: %s", one_line(str(error), 500))

@@ -156,7 +156,7 @@ async def _add(asking: Asking) -> Response:
         )
     )
     if not isinstance(made, Made):
-        raise Refusal(409, "no_such_token", made)
+        raise Refusal(409, "no_token_made", made)
     return as_json(New(token=_shown(made.token), text=made.text), 201, _NO_STORE)
 
 
@@ -195,6 +195,7 @@ ENDPOINTS: Final = (
         path="/api/v1/sign-out",
         about="End the session that this request came with.",
         does=_sign_out,
+        signed_in=True,
         answers={204: None},
         problems=(409,),
     ),
@@ -212,6 +213,7 @@ ENDPOINTS: Final = (
         path="/api/v1/tokens",
         about="Make a token. Its text is in this answer and nowhere else.",
         does=_add,
+        signed_in=True,
         right=(PRINCIPALS,),
         people=True,
         body=Wanted,

@@ -6,7 +6,7 @@ from anyio import to_thread
 from msgspec import Meta, Struct
 
 from metier.catalog.listed import Listed
-from metier.disclosure.schemas import Shape
+from metier.disclosure.schemas import Shape, shaped
 from metier.doors.http.endpoint import Asking, Endpoint
 from metier.doors.http.problem import not_found
 from metier.model.digest import Json
@@ -69,7 +69,8 @@ class Prompt(Struct, frozen=True, kw_only=True):
 
 async def _tools(asking: Asking) -> Tools:
     query: ToolsAsked = asking.query
-    return Tools(tools=asking.runtime.tools(query.shape))
+    offered = asking.runtime._offered  # pyright: ignore[reportPrivateUsage]  the same list, as far as it is his
+    return Tools(tools=shaped(filter(await asking.offered(), offered), query.shape))
 
 
 async def _skills(asking: Asking) -> Skills:
@@ -118,7 +119,7 @@ ENDPOINTS: Final = (
     Endpoint(
         method="GET",
         path="/api/v1/tools",
-        about="The tools a model can call, in a provider's shape.",
+        about="The tools that a model can call for you, in a provider's shape.",
         does=_tools,
         query=ToolsAsked,
         answer=Tools,

@@ -1,10 +1,11 @@
 """Where a server of this state is reached: it leaves its address in `serve.at` in the state folder, and a lock on that for as long as it serves.
 
 The lock goes with its process, so an address that nobody serves any more is not believed. Where several serve one state the
-first is the one that is found. Everything blocks.
+first is the one that is found, and after it the next. Everything blocks.
 """
 
 import os
+import threading
 import time
 from contextlib import suppress
 from typing import Final, final
@@ -24,19 +25,36 @@ class Whereabouts:
     """What a server says of itself until it takes it back. Where it cannot be said, everything else works all the same."""
 
     def __init__(self, home: str, url: str) -> None:
+        self._path = os.path.join(absolute(home), FILE)
+        self._url = url
         self._descriptor = -1
-        with suppress(OSError):
-            descriptor = os.open(os.path.join(absolute(home), FILE), _FLAGS | os.O_CREAT, 0o600)
-            if not _locked(descriptor, _PATIENCE):
+        self._over = False
+        self._saying = threading.Lock()
+        self.say(_PATIENCE)
+
+    @property
+    def said(self) -> bool:
+        """Whether this server is the one that is found."""
+        return self._descriptor >= 0
+
+    def say(self, patience: float = 0.0) -> None:
+        """Unless another server is found already, or this one took it back. May be tried again."""
+        with self._saying, suppress(OSError):
+            if self._over or self.said:
+                return
+            descriptor = os.open(self._path, _FLAGS | os.O_CREAT, 0o600)
+            if not _locked(descriptor, patience):
                 os.close(descriptor)
                 return
             self._descriptor = descriptor
             os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, url.encode()[:_MOST], 0)
+            os.pwrite(descriptor, self._url.encode()[:_MOST], 0)
 
     def take_back(self) -> None:
         """Nobody serves there any more. Once is enough."""
-        descriptor, self._descriptor = self._descriptor, -1
+        with self._saying:
+            self._over = True
+            descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             with suppress(OSError):
                 os.ftruncate(descriptor, 0)
@@ -57,6 +75,17 @@ def whereabouts(home: str) -> str:
         return ""
     finally:
         os.close(descriptor)
+
+
+def decide_at(home: str, approval: str) -> str:
+    """The page of a server of this state where a request can be decided; empty when none runs that says so."""
+    url = whereabouts(home)
+    return page_of(url, approval) if url else ""
+
+
+def page_of(url: str, approval: str) -> str:
+    """The page of the server at `url` for one request: behind the `#`, which goes to no server, not even to this one."""
+    return f"{url}/#approval={approval}"
 
 
 def _locked(descriptor: int, patience: float, *, shared: bool = False) -> bool:

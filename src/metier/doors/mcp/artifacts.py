@@ -9,7 +9,7 @@ from typing import Final, final
 from urllib.parse import quote
 
 from metier.doors.mcp.peer import Peer
-from metier.errors import StateError
+from metier.doors.mcp.skill_files import NotRead
 from metier.model.diagnostic import Diagnostic
 from metier.model.outcome import Artifact
 from metier.openfile import read_small
@@ -47,18 +47,16 @@ class Artifacts:
         return self._known.get(peer.principal.id, {}).get(uri)
 
 
-def read(artifact: Artifact, workspace: str) -> bytes:
-    """The bytes that the call left. Blocking.
-
-    Raises:
-        StateError: when they are not there any more, are others by now, or are too many.
-    """
+def read(artifact: Artifact, workspace: str) -> bytes | NotRead:
+    """The bytes that the call left; or why there are none: they are gone, are others by now, or are too many. Blocking."""
+    if artifact.size > MOST_BYTES:
+        return NotRead(
+            f"{artifact.path} has {artifact.size:,} bytes, and at most {MOST_BYTES:,} are handed out here; it lies in the workspace"
+        )
     found = read_small(os.path.join(workspace, *artifact.path.split("/")), most=MOST_BYTES)
     if isinstance(found, Diagnostic):
-        raise StateError(
-            f"{artifact.path} cannot be read: {found.message}",
-            remedy="It lies in the workspace, if nobody took it",
-        )
+        gone = "is not there any more" if found.code == "missing" else "cannot be read any more"
+        return NotRead(f"{artifact.path} {gone}; call again to have it made anew")
     if hashlib.sha256(found[0]).hexdigest() != artifact.sha256.removeprefix("sha256:"):
-        raise StateError(f"{artifact.path} is not what the call left any more", remedy="Call again")
+        return NotRead(f"{artifact.path} is not what the call left any more; call again to have it made anew")
     return found[0]

@@ -14,6 +14,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar, cast, final
 
@@ -29,6 +30,7 @@ from metier.doors.mcp.artifacts import Artifacts
 from metier.doors.mcp.elicitation import ask_by_result, ask_now, can_ask, in_two, question_in, said_in
 from metier.doors.mcp.peer import Peer
 from metier.doors.mcp.questions import LONGEST, Question, Questions, Said, act_of, new_id
+from metier.doors.mcp.refusals import in_our_words
 from metier.doors.mcp.results import made_by, result_of
 from metier.errors import MetierError
 from metier.model.approval import Approval
@@ -37,7 +39,7 @@ from metier.model.confirmation_flag import FLAG, without_flag
 from metier.model.digest import Json
 from metier.model.exact import laid_out, misleading, quoted
 from metier.model.outcome import Outcome, Pending, Refused
-from metier.model.role import ROLES
+from metier.model.role import APPROVE, ROLES
 from metier.model.skill import Tool
 from metier.model.text import one_line
 from metier.record.approvals import find
@@ -107,6 +109,8 @@ class Calls:
             ended = await self._pending(made, await self._run(made))
         if isinstance(ended, types.InputRequiredResult):
             return ended
+        if isinstance(ended, Refused):
+            ended = await in_our_words(self._engine, peer, ended, tool=params.name, skill=made.subject)
         links = self._artifacts.links(peer, made_by(ended))
         page = self._decide_at(ended.approval_id) if isinstance(ended, Pending) else ""
         return result_of(ended, tool.answer if tool else "value", links=links, decide_at=page)
@@ -119,10 +123,10 @@ class Calls:
             return await self._pending(made, outcome)
         message = _confirmation(made, outcome)
         if len(message) > LONGEST:
-            return outcome
+            return _not_shown(outcome, len(message))
         if in_two(made.ctx):
             return ask_by_result(message, self._questions.put("confirm", made.peer, made.act, id=id))
-        return await self._confirmed(made, id, await ask_now(made.ctx, message))
+        return await self._confirmed(made, id, await ask_now(made.ctx, message, made.peer.gone))
 
     async def _answered(
         self, made: "_Asked", params: types.CallToolRequestParams
@@ -150,42 +154,60 @@ class Calls:
     async def _confirmed(
         self, made: "_Asked", question: str, said: Said
     ) -> "Outcome | types.InputRequiredResult":
-        """Run it in the turn after the question, if the answer was yes."""
-        if said != "yes":
-            why = (
-                "the person was asked and said no"
-                if said == "no"
-                else "the person was asked and did not answer"
+        """Run it in the turn after the question, if the answer was yes. What else he said is on the record."""
+        if said == "yes":
+            return await self._pending(made, await self._run(made, question=question, turn=2))
+        call = made.call(question=question, turn=2)
+        if said == "no":
+            refused = Refused(
+                call_id=call.id,
+                code="forbidden",
+                reasons=("the person was asked and said no",),
+                remedy="Do not ask again; tell the user that it was not done",
             )
-            return Refused(call_id="", code="confirmation_required", reasons=(why,))
-        return await self._pending(made, await self._run(made, question=question, turn=2))
+        else:
+            refused = Refused(
+                call_id=call.id,
+                code="confirmation_required",
+                reasons=("the person was asked and did not answer",),
+                remedy="Find out whether the person is there; a further call asks him anew",
+                prompt=(made.tool.confirmation if made.tool is not None else None) or "",
+            )
+        return await self._engine.run(call, refused)
 
     async def _pending(self, made: "_Asked", outcome: Outcome) -> "Outcome | types.InputRequiredResult":
         """What somebody has to decide."""
         if not isinstance(outcome, Pending):
             return outcome
         database, settings = self._engine.state.database, self._engine.seen.settings
-        if made.peer.principal.id in settings.mcp.own_clients and can_ask(made.ctx):
+        if _is_his(made.peer, settings) and can_ask(made.ctx):
             approval = await to_thread.run_sync(find, database, outcome.approval_id)
             if approval is not None and approval.shown is not None and not _needs_another(approval, settings):
-                message = "\n".join(lines(approval, time.time()))
+                message = _request(approval)
                 if len(message) <= LONGEST:
                     if in_two(made.ctx):
                         about = approval.fingerprint
                         put = self._questions.put("approve", made.peer, made.act, about, approval.id)
                         return ask_by_result(message, put)
-                    return await self._decided(made, approval, await ask_now(made.ctx, message))
+                    return await self._decided(
+                        made, approval, await ask_now(made.ctx, message, made.peer.gone)
+                    )
         runtime = Runtime(self._engine, made.peer.principal)
         return await runtime.wait_for(outcome, settings.mcp.wait_seconds)
 
     async def _decided(self, made: "_Asked", approval: Approval, said: Said) -> Outcome:
         """The operator's own word, over the client that he declared to be himself."""
         database, settings = self._engine.state.database, self._engine.seen.settings
-        if made.peer.principal.id not in settings.mcp.own_clients:  # it may have been taken back meanwhile
+        if not _is_his(made.peer, settings):  # it may have been taken back meanwhile
             said = "nothing"
         if said == "nothing":
             reasons = approval.shown.reasons if approval.shown is not None else ()
-            return Pending(call_id=approval.call_id, approval_id=approval.id, reasons=reasons)
+            return Pending(
+                call_id=approval.call_id,
+                approval_id=approval.id,
+                reasons=reasons,
+                expires_at=datetime.fromtimestamp(approval.expires_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            )
         word = await to_thread.run_sync(
             partial(
                 decide,
@@ -195,6 +217,7 @@ class Calls:
                     id=owner(),
                     kind="human",
                     rights=ROLES["owner"],
+                    over=made.peer.connection,
                     chats=settings.telegram.chats_of(owner()),
                 ),
                 decision="approve" if said == "yes" else "deny",
@@ -213,17 +236,7 @@ class Calls:
     async def _run(self, made: "_Asked", *, question: str = "", turn: int | None = None) -> Outcome:
         """Through the gate. `turn` is the person's, where it is known: the second comes after he was asked."""
         arguments = {**made.arguments, FLAG: True} if turn == 2 else made.arguments
-        return await self._engine.run(
-            Call(
-                id=f"call_{secrets.token_hex(12)}",
-                principal=made.peer.principal,
-                tool=made.name,
-                arguments=arguments,
-                surroundings=Surroundings(
-                    channel="mcp", session=made.peer.connection, call_id=question or None, turn=turn
-                ),
-            )
-        )
+        return await self._engine.run(made.call(arguments, question=question, turn=turn))
 
     async def _with_progress(self, ctx: "Context", work: Callable[[], Awaitable[_T]]) -> _T:
         """Say every second that it still runs, to who wants to hear it. Who goes away meanwhile ends it."""
@@ -264,6 +277,26 @@ class _Asked:
         self.arguments = arguments
 
     @property
+    def subject(self) -> str:
+        """The skill that it is about, as it was named; empty where it is about none."""
+        given = self.arguments.get(self.tool.subject) if self.tool is not None and self.tool.subject else ""
+        return given if isinstance(given, str) else ""
+
+    def call(
+        self, arguments: dict[str, Json] | None = None, *, question: str = "", turn: int | None = None
+    ) -> Call:
+        """What the gate is asked."""
+        return Call(
+            id=f"call_{secrets.token_hex(12)}",
+            principal=self.peer.principal,
+            tool=self.name,
+            arguments=self.arguments if arguments is None else arguments,
+            surroundings=Surroundings(
+                channel="mcp", session=self.peer.connection, call_id=question or None, turn=turn
+            ),
+        )
+
+    @property
     def act(self) -> str:
         """Raises MCPError where the arguments are nothing that could run."""
         try:
@@ -287,8 +320,37 @@ def _confirmation(made: _Asked, refused: Refused) -> str:
     )
 
 
+def _not_shown(refused: Refused, long: int) -> Refused:
+    """Nobody says yes to what he was not shown whole, and a model's word counts for nothing here: asking again would be in vain."""
+    return Refused(
+        call_id=refused.call_id,
+        code="not_runnable",
+        reasons=(
+            f"a person has to confirm it, and the question has {long:,} characters; at most {LONGEST:,} can be shown here",
+        ),
+        remedy="Do it in smaller parts, or tell the user to do it at the terminal with `metier call`",
+    )
+
+
 def _is_about(question: Question, approval: Approval, peer: Peer) -> bool:
     return approval.principal == peer.principal.id and approval.fingerprint == question.about != ""
+
+
+def _is_his(peer: Peer, settings: Settings) -> bool:
+    """Whether what is answered over this connection is the owner's word: he declared it so, it acts for him and nobody else, and the
+    token that it came with, where it came with one, goes so far."""
+    principal = peer.principal
+    return (
+        principal.id in settings.mcp.own_clients
+        and principal.on_behalf_of == owner()
+        and (not principal.token or (principal.scopes is not None and APPROVE in principal.scopes))
+    )
+
+
+def _request(approval: Approval) -> str:
+    """Everything about it, as at the terminal, but for how one decides there: here a form is answered."""
+    told = lines(approval, time.time(), commands=False)
+    return "\n".join((*told, "With Go ahead you approve exactly this, in your own name."))
 
 
 def _needs_another(approval: Approval, settings: Settings) -> bool:

@@ -36,15 +36,24 @@ class Changes:
         self._engine = engine
         self._bus = InMemorySubscriptionBus()
         self._sessions: dict[int, ServerSession] = {}
-        self.listen: Final = ListenHandler(self._bus, max_subscriptions=_MOST, max_buffered_events=16)
+        self._listening = ListenHandler(self._bus, max_subscriptions=_MOST, max_buffered_events=16)
 
     async def connected(self, ctx: "Context", _: types.NotificationParams | None) -> None:
         """Somebody of the older generation is there from now on."""
+        connection: Connection = ctx.session._connection  # pyright: ignore[reportPrivateUsage]  the SDK offers no other way to its end
+        if id(connection) in self._sessions:  # who says it again is there once, and so is what ends with him
+            return
         if len(self._sessions) >= _MOST:
             del self._sessions[next(iter(self._sessions))]
-        connection: Connection = ctx.session._connection  # pyright: ignore[reportPrivateUsage]  the SDK offers no other way to its end
         self._sessions[id(connection)] = ctx.session
         connection.exit_stack.callback(self._sessions.pop, id(connection), None)
+
+    async def listen(
+        self, ctx: "Context", params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        """Somebody of the newer generation listens, until he leaves. To lists: of single resources nobody is ever told."""
+        lists = params.notifications.model_copy(update={"resource_subscriptions": None})
+        return await self._listening(ctx, params.model_copy(update={"notifications": lists}))
 
     async def follow(self) -> None:
         """Until cancelled."""
@@ -62,7 +71,7 @@ class Changes:
 
     def close(self) -> None:
         """End the streams of the newer generation."""
-        self.listen.close()
+        self._listening.close()
 
     def _shown(self) -> tuple[tuple[Tool, ...], tuple[Skill, ...]]:
         """What lists are made of, as far as it lies in the catalog."""

@@ -1,5 +1,6 @@
 """Putting a question to the person at the client: at once where the protocol has it so, else as a result that asks for more."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -44,14 +45,24 @@ def in_two(ctx: "Context") -> bool:
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
-async def ask_now(ctx: "Context", message: str) -> Said:
-    """The answer. One that never comes is none."""
-    with anyio.move_on_after(SECONDS):
-        try:
-            return _said(await ctx.session.elicit_form(message, _SCHEMA, related_request_id=ctx.request_id))
-        except (MCPError, ValidationError):
-            return "nothing"
-    return "nothing"
+async def ask_now(ctx: "Context", message: str, gone: "anyio.Event | None" = None) -> Said:
+    """The answer. One that never comes is none; nor does any come once the client has `gone`."""
+    said: Said = "nothing"
+    with anyio.move_on_after(SECONDS) as waiting:
+
+        async def leave() -> None:
+            if gone is not None:
+                await gone.wait()
+                waiting.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(leave)
+            with suppress(MCPError, ValidationError):
+                said = _said(
+                    await ctx.session.elicit_form(message, _SCHEMA, related_request_id=ctx.request_id)
+                )
+            tasks.cancel_scope.cancel()
+    return said
 
 
 def ask_by_result(message: str, question: Question) -> types.InputRequiredResult:

@@ -19,7 +19,9 @@ from starlette.responses import Response
 
 from metier.doors.http.problem import Refusal, of_error
 from metier.doors.http.room import let_in
-from metier.doors.mcp.messages import BUSY, MOST_BYTES, Bad, UnderWay, is_request, read
+from metier.doors.mcp.aside import Reader
+from metier.doors.mcp.lasting import LOOK_SECONDS
+from metier.doors.mcp.messages import BUSY, MOST_BYTES, Bad, UnderWay, is_request
 from metier.doors.mcp.peer import Peer
 from metier.doors.mcp.server import McpServer
 from metier.errors import MetierError
@@ -39,21 +41,30 @@ MOST_SESSIONS_OF_ONE: Final = 32
 IDLE_SECONDS: Final = 1_800.0
 _LOOK_SECONDS: Final = 1.0
 """How often a request that takes long is asked whether its token still lets it in."""
+_LAST_SECONDS: Final = 2 * LOOK_SECONDS
+"""So long an answer has to say that the token ended, before it is cut off."""
+_GOODBYE_SECONDS: Final = 0.1
 _PEER: Final = "metier.peer"
 _SESSION: Final = b"mcp-session-id"
+_AGAIN: Final = b"last-event-id"
 _METHODS: Final = ("GET", "POST", "DELETE")
 
 
 @asynccontextmanager
 async def mcp_app(
-    engine: Engine, gatekeeper: "Gatekeeper", *, decide_at: Callable[[str], str] = lambda _: ""
+    engine: Engine,
+    gatekeeper: "Gatekeeper",
+    *,
+    ending: anyio.Event,
+    decide_at: Callable[[str], str] = lambda _: "",
 ) -> "AsyncGenerator[McpApp]":
     """The ASGI application, for as long as this is entered.
 
     Args:
+        ending: set once the server is about to end, while it still answers.
         decide_at: the page where an approval can be decided; empty where there is none.
     """
-    server = McpServer(engine, _who, decide_at=decide_at, remote=True)
+    server = McpServer(engine, _who, decide_at=decide_at)
     sessions = StreamableHTTPSessionManager(
         app=server,
         json_response=False,
@@ -61,8 +72,16 @@ async def mcp_app(
         max_request_body_size=MOST_BYTES,
         max_sessions=MOST_SESSIONS,
     )
+
+    async def say_goodbye() -> None:
+        await ending.wait()
+        while True:  # one that begins to listen just now hears it too
+            server.changes.close()
+            await anyio.sleep(_GOODBYE_SECONDS)
+
     async with sessions.run(), anyio.create_task_group() as tasks:
-        tasks.start_soon(server.changes.follow)
+        for each in (server.changes.follow, server.lasting.follow, say_goodbye):
+            tasks.start_soon(each)
         try:
             yield McpApp(gatekeeper, sessions)
         finally:
@@ -79,6 +98,9 @@ class McpApp:
         self._sessions = sessions
         self._open: dict[str, int] = {}
         self._ids: dict[str, UnderWay] = {}
+        self._read = Reader()
+        self._opening: dict[str, anyio.Lock] = {}
+        """By token: whoever opens a session, so that those before him are counted."""
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         """One request.
@@ -132,10 +154,23 @@ class McpApp:
         return identity
 
     async def _take(self, identity: "Identity", scope: "Scope", receive: "Receive", send: "Send") -> None:
+        gone = anyio.Event()
+        try:
+            await self._take_from(identity, gone, scope, receive, send)
+        finally:
+            gone.set()
+
+    async def _take_from(
+        self, identity: "Identity", gone: anyio.Event, scope: "Scope", receive: "Receive", send: "Send"
+    ) -> None:
         session = next((value.decode("latin-1") for name, value in scope["headers"] if name == _SESSION), "")
         scope = {
             **scope,
-            _PEER: Peer(principal=identity.principal, connection=f"token:{identity.ref}"),
+            # Nothing is kept to be told again, so who comes back gets a new stream; the SDK would answer nothing at all.
+            "headers": [each for each in scope["headers"] if each[0] != _AGAIN],
+            _PEER: Peer(
+                principal=identity.principal, connection=f"token:{identity.ref}", remote=True, gone=gone
+            ),
             "user": AuthenticatedUser(
                 AccessToken(token="", client_id=identity.ref, scopes=[], subject=identity.principal.id)
             ),
@@ -146,11 +181,12 @@ class McpApp:
         raw = await _body(receive)
         if raw is None:
             return
-        message = read(raw)
-        if not isinstance(message, Bad) and not session and message.get("method") == "initialize":
-            message = self._too_many(identity) or message
+        message = await self._read(raw)
         if isinstance(message, Bad):
             await _answer(message)(scope, receive, send)
+            return
+        if not session and message.get("method") == "initialize":
+            await self._open_session(identity, scope, _again(raw, receive), send)
             return
         if not session or not is_request(message):
             await self._while_let_in(identity, scope, _again(raw, receive), send)
@@ -161,12 +197,29 @@ class McpApp:
         if (bad := under_way.begin(message)) is not None:
             await _answer(bad)(scope, receive, send)
             return
+        id = message["id"]
+        del message  # it may be large, and what it asks for may take long
         try:
             await self._while_let_in(identity, scope, _again(raw, receive), send)
         finally:
-            under_way.end(message["id"])
+            under_way.end(id)
             if under_way.empty:
                 self._ids.pop(key, None)
+
+    async def _open_session(
+        self, identity: "Identity", scope: "Scope", receive: "Receive", send: "Send"
+    ) -> None:
+        """One after the other for each token: the SDK counts a session only once it is there."""
+        lock = self._opening.setdefault(identity.ref, anyio.Lock())
+        try:
+            async with lock:
+                if (bad := self._too_many(identity)) is not None:
+                    await _answer(bad)(scope, receive, send)
+                    return
+                await self._while_let_in(identity, scope, receive, send)
+        finally:
+            if not lock.locked() and not lock.statistics().tasks_waiting:
+                self._opening.pop(identity.ref, None)
 
     def _too_many(self, identity: "Identity") -> Bad | None:
         owners = self._sessions._session_owners.values()  # pyright: ignore[reportPrivateUsage]  the SDK counts only all of them
@@ -179,7 +232,7 @@ class McpApp:
     async def _while_let_in(
         self, identity: "Identity", scope: "Scope", receive: "Receive", send: "Send"
     ) -> None:
-        """Hand it to the SDK, and end it when the token ends."""
+        """Hand it to the SDK, and end it when the token ends. What was asked ends by itself then, and its answer says so."""
         out = False
 
         async def look(within: anyio.CancelScope) -> None:
@@ -187,6 +240,8 @@ class McpApp:
             while True:
                 await anyio.sleep(_LOOK_SECONDS)
                 if not await to_thread.run_sync(self._gatekeeper.still, identity):
+                    if scope["method"] == "POST":
+                        await anyio.sleep(_LAST_SECONDS)
                     out = True
                     within.cancel()
 

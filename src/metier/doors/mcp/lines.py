@@ -6,17 +6,18 @@ The SDK's own reader has no limit on a line and is silent about what it cannot r
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import anyio
 import msgspec
-from anyio import to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
 from pydantic import ValidationError
 
-from metier.doors.mcp.messages import INVALID_REQUEST, MOST_BYTES, Bad, UnderWay, is_request, read
+from metier.doors.mcp.aside import Reader, aside
+from metier.doors.mcp.messages import INVALID_REQUEST, MOST_BYTES, Bad, UnderWay, is_request
+from metier.model.digest import Json
 
 MOST_AT_ONCE: Final = 64
 """Requests under way over one connection."""
@@ -35,9 +36,9 @@ class Raw(Protocol):
 
 
 class Sink(Protocol):
-    """A file of bytes that takes all it is given."""
+    """A file of bytes that says how much it took."""
 
-    def write(self, data: bytes, /) -> Any: ...
+    def write(self, data: memoryview, /) -> int: ...
     def flush(self) -> None: ...
 
 
@@ -50,16 +51,17 @@ async def line_streams(
     answers, from_server = anyio.create_memory_object_stream[SessionMessage](0)
     writing = anyio.Lock()
     under_way = UnderWay(MOST_AT_ONCE)
+    reader = Reader()
 
     async def write(line: bytes) -> None:
         async with writing:
-            await to_thread.run_sync(_write, sink, line, abandon_on_cancel=True)
+            await aside(_write, sink, line)
 
     async def take_in() -> None:
         bad = 0
         async with to_server:
             async for line in _lines(source):
-                found = _checked(line, under_way)
+                found = _checked(line if line is _TOO_LONG else await reader(line), under_way)
                 if not isinstance(found, Bad):
                     bad = 0
                     await to_server.send(found)
@@ -101,7 +103,7 @@ async def line_streams(
 async def _lines(source: Raw) -> AsyncGenerator[bytes]:
     """Each line without its end. One that is too long is passed over, and comes as what cannot be read."""
     kept, lost = bytearray(), False
-    while piece := await to_thread.run_sync(source.read, _PIECE, abandon_on_cancel=True):
+    while piece := await aside(source.read, _PIECE):
         *whole, rest = piece.split(b"\n")
         for part in whole:
             line = b"" if lost else bytes(kept + part)
@@ -120,10 +122,9 @@ async def _lines(source: Raw) -> AsyncGenerator[bytes]:
 _TOO_LONG: Final = b"\x00"
 
 
-def _checked(line: bytes, under_way: UnderWay) -> SessionMessage | Bad:
-    if line is _TOO_LONG:
+def _checked(found: bytes | dict[str, Json] | Bad, under_way: UnderWay) -> SessionMessage | Bad:
+    if isinstance(found, bytes):
         return Bad(INVALID_REQUEST, f"a message has at most {MOST_BYTES:,} bytes")
-    found = read(line)
     if isinstance(found, Bad):
         return found
     try:
@@ -143,5 +144,7 @@ def _checked(line: bytes, under_way: UnderWay) -> SessionMessage | Bad:
 
 
 def _write(sink: Sink, line: bytes) -> None:
-    sink.write(line)
+    left = memoryview(line)
+    while left:
+        left = left[sink.write(left) :]
     sink.flush()

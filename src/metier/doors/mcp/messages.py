@@ -5,6 +5,7 @@ each of these is an error that its sender is told, and nothing of it goes furthe
 """
 
 import re
+from contextlib import suppress
 from typing import Final, TypeAlias, final
 
 from msgspec import Struct
@@ -15,6 +16,11 @@ from metier.model.text import one_line
 
 MOST_BYTES: Final = 2_097_152
 """Of one message. The arguments of a call have a limit of their own, below this."""
+MOST_VALUES: Final = strictjson.MAX_VALUES + 256
+"""Of one message: as many as the arguments of a call may have, and what stands around them."""
+MOST_TO_LISTEN: Final = 16_384
+"""Bytes of a request to listen, which is kept for as long as somebody listens."""
+LISTEN: Final = "subscriptions/listen"
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
 BUSY: Final = -32000
@@ -41,7 +47,7 @@ class Bad(Struct, frozen=True):
 def read(raw: bytes) -> dict[str, Json] | Bad:
     """The one message in `raw`: a request, a notification or a response, with everything in it that its kind needs."""
     try:
-        found = strictjson.loads(raw, most=MOST_BYTES)
+        found = strictjson.loads(raw, most=MOST_BYTES, values=MOST_VALUES)
     except ValueError as error:
         return Bad(PARSE_ERROR, f"not one strict JSON value: {one_line(str(error), 200)}")
     if isinstance(found, list):
@@ -67,6 +73,12 @@ def read(raw: bytes) -> dict[str, Json] | Bad:
         return Bad(INVALID_REQUEST, "this asks and answers at once", known)
     if "params" in found and not isinstance(found["params"], dict):
         return Bad(INVALID_REQUEST, "params are an object, or are left out", known)
+    if method == LISTEN and len(raw) > MOST_TO_LISTEN:
+        return Bad(
+            INVALID_REQUEST,
+            f"a request to listen has at most {MOST_TO_LISTEN:,} bytes; listen to lists instead of single resources",
+            known,
+        )
     return found
 
 
@@ -88,12 +100,12 @@ class UnderWay:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._ids: set[str] = set()
+        self._ids: set[object] = set()
 
     def begin(self, message: dict[str, Json]) -> Bad | None:
-        """Take in a request; or why it is not taken. A number and its text are one id, as they are to the SDK."""
+        """Take in a request; or why it is not taken."""
         id = message["id"]
-        if str(id) in self._ids:
+        if _key(id) in self._ids:
             # Said without the id: an error under it would be taken for the answer to the first.
             return Bad(INVALID_REQUEST, f"the id {one_line(str(id), 60)!r} is under way already")
         if len(self._ids) >= self._most:
@@ -101,14 +113,22 @@ class UnderWay:
             return Bad(
                 BUSY, f"{self._most} requests are under way; send this again when one is answered", known
             )
-        self._ids.add(str(id))
+        self._ids.add(_key(id))
         return None
 
     def end(self, id: object) -> None:
         """It was answered, or nobody waits for it any more."""
-        self._ids.discard(str(id))
+        self._ids.discard(_key(id))
 
     @property
     def empty(self) -> bool:
         """Whether nothing is under way."""
         return not self._ids
+
+
+def _key(id: object) -> object:
+    """Ids that are one to the SDK are one to us: a number and every text that Python reads as it ("7", "007", "+7")."""
+    if isinstance(id, str):
+        with suppress(ValueError):
+            return int(id)
+    return id

@@ -8,15 +8,19 @@ from msgspec import Struct
 from metier.catalog.here import owner
 from metier.gate.principals import standing, token_problem
 from metier.model.call import Principal
-from metier.model.role import EXECUTE, Standing
+from metier.model.role import EXECUTE, Registered, Standing
 from metier.record.database import Database
 from metier.record.principals import registered_in
 from metier.record.tokens import tokens_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from anyio import Event
     from mcp.server.context import ServerRequestContext
+
+    from metier.record.steering import Steering
+    from metier.record.tokens import Token
 
     Context: TypeAlias = ServerRequestContext[Any, Any]
     Who: TypeAlias = Callable[[Context], "Peer"]
@@ -32,11 +36,10 @@ class Peer(Struct, frozen=True, kw_only=True):
     principal: Principal
     connection: str
     """What it is spoken to over, for as long as that lasts."""
-
-
-def agent_of(id: str, on_behalf_of: str) -> Principal:
-    """A registered agent. What it may do is read when it acts."""
-    return Principal(id=id, kind="agent", on_behalf_of=on_behalf_of or None, roles=frozenset({"agent"}))
+    remote: bool = False
+    """Whether it is not the local user's own, so that nothing about this machine is said to it."""
+    gone: "Event | None" = None
+    """Set once nobody waits for an answer to this request; None where that ends the request itself."""
 
 
 async def standing_of(peer: Peer, database: Database) -> Standing:
@@ -50,10 +53,19 @@ async def standing_of(peer: Peer, database: Database) -> Standing:
 
 def _standing(principal: Principal, database: Database) -> Standing:
     with database.reading() as connection:
-        problem = token_problem(principal, tokens_in(connection)) if principal.token else ""
-        return (
-            Standing(problem=problem) if problem else standing(principal, registered_in(connection), owner())
-        )
+        return _today(principal, tokens_in(connection), registered_in(connection))
+
+
+def _today(
+    principal: Principal, tokens: "Mapping[str, Token]", registered: "Mapping[str, Registered]"
+) -> Standing:
+    problem = token_problem(principal, tokens) if principal.token else ""
+    return Standing(problem=problem) if problem else standing(principal, registered, owner())
+
+
+def problem_with(peer: Peer, steering: "Steering") -> str:
+    """Why it may do nothing at all, as `steering` has it; empty where it may do something."""
+    return _today(peer.principal, steering.tokens, steering.principals).problem
 
 
 async def may_use(peer: Peer, database: Database) -> bool:

@@ -9,6 +9,7 @@ from metier.doors.mcp.peer import may_use
 from metier.doors.mcp.skill_files import asked, why_not
 from metier.doors.mcp.tools import page
 from metier.model.outcome import Completed
+from metier.model.skill import Skill
 from metier.model.text import one_line
 from metier.runtime.engine import Engine
 
@@ -39,8 +40,7 @@ class Prompts:
         every = [
             types.Prompt(name=skill.name, description=one_line(skill.description, 500), arguments=[wanted])
             for skill in self._engine.seen.catalog.usable()
-            # What is for people only, an agent's connection cannot read either: nobody knows who typed it.
-            if skill.user_may_invoke and skill.model_may_invoke and skill.dialect in _WRITTEN
+            if _is_one(skill)
         ]
         if not await may_use(peer, self._engine.state.database):
             every = []
@@ -63,11 +63,17 @@ class Prompts:
         await self._engine.refresh()
         listed = self._engine.seen.catalog.get(params.name)
         skill = listed.skill if listed is not None else None
-        if skill is None or not skill.user_may_invoke or skill.dialect not in _WRITTEN:
+        # Who is let in no more, and what is not listed for anybody: neither is told what there is.
+        if skill is None or not _is_one(skill) or not await may_use(peer, self._engine.state.database):
             raise MCPError(types.INVALID_PARAMS, "there is no such prompt")
         outcome = await asked(self._engine, peer, params.name, None)
         if not isinstance(outcome, Completed) or not isinstance(outcome.value, str):
-            raise MCPError(types.INVALID_PARAMS, one_line(why_not(outcome), 500))
+            raise MCPError(types.INVALID_PARAMS, one_line(why_not(peer, outcome), 500))
         said = f"{outcome.value}\n\n{request}" if request else outcome.value
         message = types.PromptMessage(role="user", content=types.TextContent(text=said))
         return types.GetPromptResult(description=one_line(skill.description, 500), messages=[message])
+
+
+def _is_one(skill: Skill) -> bool:
+    # What is for people only, an agent's connection cannot read either: nobody knows who typed it.
+    return skill.user_may_invoke and skill.model_may_invoke and skill.dialect in _WRITTEN

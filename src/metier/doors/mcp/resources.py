@@ -4,7 +4,7 @@
 |---|---|
 | `skill://NAME/SKILL.md` | the instructions of a skill, as they lie there |
 | `skill://NAME/_manifest` | every file of it with size and SHA-256, and the digest of the whole |
-| `skill://NAME/PATH` | one of those files |
+| `skill://NAME/PATH` | one of those files, if `read_skill` would show it |
 | `metier://out/CALL/PATH` | a file that a call of the same principal made |
 
 Each reading of a skill is a call through the gate.
@@ -19,7 +19,8 @@ import msgspec
 from anyio import to_thread
 from mcp.shared.exceptions import MCPError
 
-from metier.catalog.bundle import Snapshot
+from metier.catalog.bundle import File, Snapshot
+from metier.disclosure.read_skill import MAX_FILE_BYTES
 from metier.doors.mcp import artifacts
 from metier.doors.mcp.artifacts import Artifacts
 from metier.doors.mcp.peer import Peer, may_use
@@ -76,7 +77,7 @@ class Resources:
         one = types.ResourceTemplate(
             uri_template="skill://{name}/{+path}",
             name="file-of-a-skill",
-            description=f"One of the files that {MANIFEST} of the skill lists",
+            description=f"One of the files that {MANIFEST} of the skill lists, if it is text of at most {MAX_FILE_BYTES:,} bytes",
         )
         return types.ListResourceTemplatesResult(resource_templates=[one])
 
@@ -99,6 +100,8 @@ class Resources:
                 raise _none(uri)
             workspace = self._engine.seen.ground.workspace
             data = await to_thread.run_sync(artifacts.read, artifact, workspace)
+            if isinstance(data, NotRead):
+                raise MCPError(_NOT_FOUND, one_line(data.why, 500), {"uri": uri})
             content = _content(uri, data, artifact.type)
         return types.ReadResourceResult(contents=[content])
 
@@ -146,9 +149,14 @@ def _of_skill(skill: Skill) -> list[types.Resource]:
     ]
 
 
+def files_of(found: Snapshot) -> list[File]:
+    """Those that have an address here. One that is called as our list of them has none: its digest would not fit what is read there."""
+    return [each for each in found.files if each.path != MANIFEST]
+
+
 def _manifest(skill: Skill, found: Snapshot) -> str:
     files: list[Json] = [
-        {"path": each.path, "size": each.size, "sha256": each.sha256} for each in found.files
+        {"path": each.path, "size": each.size, "sha256": each.sha256} for each in files_of(found)
     ]
     told: dict[str, Json] = {
         "skill": skill.name,

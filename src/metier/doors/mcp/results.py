@@ -52,12 +52,12 @@ def waiting(pending: Pending, decide_at: str) -> str:
     id = pending.approval_id
     until = f" until {one_line(pending.expires_at, 40)}" if pending.expires_at else ""
     said = [
-        f"A person decides this{until}, and not over this connection:",
-        f"metier approvals show {id}",
-        f"metier approvals approve {id}",
-        f"metier approvals deny {id}",
+        f"A person decides this{until}, and not over this connection. Tell the user where:",
         *([decide_at] if decide_at else []),
-        "Do not call it again meanwhile: that would be asked anew.",
+        f"metier approvals show {id}",
+        "Never decide it yourself. Once the user says that it was approved, call it again with the same arguments: it runs then, once, and you "
+        "are given the result. If it ran already where it was approved, do not call it again. Nor before it was approved: that would be "
+        "asked about anew.",
     ]
     return "\n".join(said)
 

@@ -15,16 +15,17 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from metier import __version__
-from metier.catalog.here import owner
 from metier.doors.mcp.artifacts import Artifacts
 from metier.doors.mcp.calls import Calls
 from metier.doors.mcp.changes import Changes
-from metier.doors.mcp.peer import BUILT_IN, agent_of, standing_of
+from metier.doors.mcp.lasting import Lasting
+from metier.doors.mcp.peer import Peer, may_use
 from metier.doors.mcp.prompts import Prompts
 from metier.doors.mcp.questions import SECONDS
+from metier.doors.mcp.refusals import SETUP
 from metier.doors.mcp.resources import Resources
 from metier.doors.mcp.skills import EXTENSION, GetSkillParams, Skills
-from metier.doors.mcp.tools import listed, page
+from metier.doors.mcp.tools import page, shown_to
 from metier.errors import MetierError
 from metier.model.text import one_line
 from metier.runtime import Runtime
@@ -41,9 +42,8 @@ _ABOUT: Final = (
     "not run; do not call it again, tell the user how to decide it. Read a skill with read_skill before you use it."
 )
 _LONGEST_ABOUT: Final = 20_000
-_SETUP: Final = (
-    "the state cannot be used at the moment; any `metier` command on that machine says what is wrong"
-)
+_TELLS: Final = frozenset({"initialize", "server/discover"})
+"""What is answered with instructions. They are made for who asks, so they are put in here and not kept with the server."""
 _log: Final = logging.getLogger("metier.mcp")
 
 
@@ -57,16 +57,15 @@ class McpServer(Server[dict[str, Any]]):
         who: "Who",
         *,
         decide_at: Callable[[str], str] = lambda _: "",
-        remote: bool = False,
     ) -> None:
-        """`remote`: clients are not the local user, so nothing about this machine is said to them."""
+        """`decide_at` gives the page where an approval can be decided; empty where there is none."""
         self._engine = engine
-        self._remote = remote
         self._who = who
         artifacts = Artifacts()
         resources = Resources(engine, who, artifacts)
         prompts = Prompts(engine, who)
         self.changes: Final = Changes(engine)
+        self.lasting: Final = Lasting(engine.state.database)
         super().__init__(
             NAME,
             version=__version__,
@@ -101,13 +100,34 @@ class McpServer(Server[dict[str, Any]]):
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
         """As the SDK makes them, and with the word that lists change while connected."""
-        self.instructions = self._about()
         changes = NotificationOptions(tools_changed=True, prompts_changed=True, resources_changed=True)
         return super().create_initialization_options(changes, experimental_capabilities, extensions)
 
-    def _about(self) -> str:
-        """What a model is told first: the skills there are, as in a prompt."""
-        skills = Runtime(self._engine, agent_of(BUILT_IN, owner())).prompt()
+    def get_capabilities(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+        *,
+        protocol_version: str | None = None,
+    ) -> types.ServerCapabilities:
+        """As the SDK makes them. It thinks that who can listen can listen to single resources, of which nobody is ever told."""
+        made = super().get_capabilities(
+            notification_options, experimental_capabilities, extensions, protocol_version=protocol_version
+        )
+        if made.resources is not None:
+            made.resources.subscribe = False
+        return made
+
+    async def _about(self, peer: Peer) -> str:
+        """What a model is told first: the skills there are, as in a prompt. Who is let in no more is told of none."""
+        try:
+            await self._engine.refresh()
+            if not await may_use(peer, self._engine.state.database):
+                return _ABOUT
+        except MetierError:  # whatever is asked next says what is wrong
+            return _ABOUT
+        skills = Runtime(self._engine, peer.principal).prompt()
         return f"{_ABOUT}\n\n{skills}" if len(skills) <= _LONGEST_ABOUT else _ABOUT
 
     def _principal(self, ctx: "Context") -> str:
@@ -117,24 +137,24 @@ class McpServer(Server[dict[str, Any]]):
     async def _tools(
         self, ctx: "Context", params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        peer = self._who(ctx)
-        await self._engine.refresh()
-        standing = await standing_of(peer, self._engine.state.database)
-        offered = Runtime(self._engine, peer.principal)._offered  # pyright: ignore[reportPrivateUsage]
-        every = listed(offered, standing)
+        every = await shown_to(self._engine, self._who(ctx))
         begin, end, after = page(params, len(every))
         return types.ListToolsResult(tools=every[begin:end], next_cursor=after)
 
     async def _guard(self, ctx: "Context", call_next: "CallNext") -> "HandlerResult":
-        if ctx.method == "server/discover":
-            self.instructions = self._about()
+        peer = self._who(ctx)
         try:
-            return await call_next(ctx)
+            if ctx.request_id is None:
+                return await call_next(ctx)
+            made = await self.lasting.while_let_in(peer, lambda: call_next(ctx))
+            if ctx.method in _TELLS and isinstance(made, dict):
+                made = {**made, "instructions": await self._about(peer)}
+            return made
         except (MCPError, ValidationError):
             raise
         except MetierError as error:
             _log.warning("a request of MCP was not done: %s", error)
-            said = _SETUP if self._remote else str(error)
+            said = SETUP if peer.remote else str(error)
             raise MCPError(types.INTERNAL_ERROR, one_line(said, 500)) from None
         except Exception as error:
             _log.exception("a request of MCP broke Metier")

@@ -12,6 +12,7 @@ from metier.catalog.hold import hold
 from metier.catalog.listed import Listed
 from metier.disclosure.read_skill import TOOL as READ_SKILL
 from metier.doors.mcp.peer import Peer
+from metier.doors.mcp.refusals import of_this_machine
 from metier.model.call import Call, Surroundings
 from metier.model.digest import Json
 from metier.model.outcome import Completed, Failed, Outcome, Pending, Refused
@@ -49,7 +50,7 @@ async def snapshot_of(engine: Engine, peer: Peer, name: str, path: str | None) -
         before = await to_thread.run_sync(digest_of, engine, name)
         outcome = await asked(engine, peer, name, path)
         if not isinstance(outcome, Completed):
-            return NotRead(why_not(outcome))
+            return NotRead(why_not(peer, outcome))
         after = await to_thread.run_sync(digest_of, engine, name)
         if before == after != "":
             found = await to_thread.run_sync(engine.state.bundles.open, after)
@@ -58,11 +59,11 @@ async def snapshot_of(engine: Engine, peer: Peer, name: str, path: str | None) -
     return NotRead(f"the skill {name!r} was changed meanwhile; read it again")
 
 
-def why_not(outcome: Outcome) -> str:
+def why_not(peer: Peer, outcome: Outcome) -> str:
     """In words, why nothing was read."""
     match outcome:
         case Refused():
-            return "; ".join(outcome.reasons)
+            return "; ".join(of_this_machine(peer, outcome).reasons)
         case Failed():
             return outcome.message
         case Pending():

@@ -15,8 +15,9 @@ from mcp_types import PaginatedRequestParams
 from metier.catalog.listed import Listed
 from metier.dialects.frontmatter import read
 from metier.dialects.skill_md import MANIFEST
+from metier.disclosure.schemas import told
 from metier.doors.mcp.peer import Peer
-from metier.doors.mcp.resources import SCHEME
+from metier.doors.mcp.resources import SCHEME, files_of
 from metier.doors.mcp.skill_files import digest_of
 from metier.doors.mcp.tools import page
 from metier.model.digest import Json
@@ -90,11 +91,11 @@ class Skills:
                 "digest": f"sha256:{each.sha256}",
                 "size": each.size,
             }
-            for each in snapshot.files
+            for each in files_of(snapshot)
         ]
         return {
             "uri": _place(listed.name),
-            "frontmatter": fields,
+            "frontmatter": told(fields),
             "resources": files if len(files) <= _MOST_FILES else "dynamic",
         }
 

@@ -1,64 +1,117 @@
 "use strict";
-// The link's token stands behind the #, which no browser sends anywhere. It is taken out of the address at once.
+// The link's token stands behind the #, which no browser sends anywhere. It is taken out of the address at once. Which request is to
+// be decided stands there too, and stays: it is no secret, and is still there after signing in.
 const who = document.getElementById("who");
 const waits = document.getElementById("waits");
+const howMany = document.getElementById("waits-title");
+const waiting = document.getElementById("waiting");
 const out = document.getElementById("out");
 const form = document.getElementById("sign-in");
 const provider = document.getElementById("provider");
+const MOST = 20; // requests in the list
+let wanted = ""; // the request of the link
+let turn = 0; // whoever comes back to find another number was overtaken
 
-async function ask(path, method, body) {
-  const given = { method, credentials: "same-origin", redirect: "error", headers: {} };
-  if (body !== undefined) {
-    given.headers["content-type"] = "application/json";
-    given.body = JSON.stringify(body);
+function fragment() {
+  const given = new URLSearchParams(location.hash.slice(1));
+  const token = given.get("token");
+  const approval = given.get("approval") ?? "";
+  const kept = fromProvider();
+  if (ID.test(approval)) wanted = approval;
+  else if (!token) wanted = kept;
+  history.replaceState(null, "", location.pathname + (wanted ? "#approval=" + wanted : ""));
+  return token;
+}
+
+// The way to a provider and back leaves no fragment. This tab remembers it meanwhile, and no other.
+function fromProvider() {
+  try {
+    const kept = sessionStorage.getItem("approval") ?? "";
+    sessionStorage.removeItem("approval");
+    return ID.test(kept) ? kept : "";
+  } catch {
+    return "";
   }
-  const answer = await fetch(path, given);
-  const kind = answer.headers.get("content-type") || "";
-  return { ok: answer.ok, status: answer.status, value: kind.includes("json") ? await answer.json() : null };
 }
 
 async function begin() {
-  const token = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (location.hash) history.replaceState(null, "", location.pathname);
+  const mine = ++turn;
+  const current = () => mine === turn;
+  const token = fragment();
+  clearRequest();
+  form.hidden = out.hidden = waits.hidden = true;
+  let before = "";
   if (token) {
     const made = await ask("/api/v1/sign-in/link", "POST", { token });
-    if (!made.ok) {
-      who.textContent = "This link was used before, or is over. `metier sign-in` prints a new one.";
-      return;
-    }
+    if (!current()) return;
+    if (made.status === 401) before = "This link was used before, or is over: `metier sign-in` prints a new one. ";
+    else if (!made.ok) before = "The link did not sign you in: " + problem(made) + " ";
   }
   const me = await ask("/api/v1/me", "GET");
+  if (!current()) return;
   if (!me.ok) {
-    who.textContent = "Nobody is signed in. Open the link that `metier serve` printed, or sign in here.";
+    who.textContent =
+      before + "Nobody is signed in. Run `metier sign-in` and open the link that it prints, or sign in here" +
+      (wanted ? "; then you see the request " + wanted + "." : ".");
     form.hidden = false;
     const ways = await ask("/api/v1/sign-in", "GET");
     provider.hidden = !(ways.ok && ways.value.ways.includes("oidc"));
     return;
   }
-  who.textContent = "You are signed in as " + String(me.value.principal ?? me.value.id ?? "somebody") + ".";
+  who.textContent = before + "You are signed in as " + String(me.value.principal) + ".";
   out.hidden = false;
-  const asked = await ask("/api/v1/approvals", "GET");
-  if (asked.ok) {
-    const open = asked.value.approvals.filter((each) => each.state === "pending").length;
-    waits.textContent = open ? open + " wait for a decision: metier approvals list" : "Nothing waits for a decision.";
-  }
+  if (wanted) await showRequest(wanted, me.value.rights, current);
+  else await listWaiting(current);
+}
+
+async function listWaiting(current) {
+  const asked = await ask("/api/v1/approvals?limit=" + MOST, "GET");
+  if (!asked.ok || !current()) return;
+  const open = asked.value.approvals.filter((each) => each.state === "pending" && ID.test(each.id));
+  howMany.textContent = open.length ? "What waits for a decision" : "Nothing waits for a decision";
+  waiting.replaceChildren(...open.map(inList));
+  if (asked.value.approvals.length === MOST) howMany.textContent += ": the newest; all of them: metier approvals list";
+  waits.hidden = false;
+}
+
+function inList(each) {
+  const link = document.createElement("a");
+  link.href = "#approval=" + each.id;
+  link.textContent = each.principal + ": " + (each.shown?.tool ?? each.id);
+  const item = document.createElement("li");
+  item.append(link);
+  return item;
+}
+
+function start() {
+  begin().catch(() => { who.textContent = "The server does not answer."; });
 }
 
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
-  const given = { id: form.elements.namedItem("id").value, password: form.elements.namedItem("password").value };
+  const name = form.elements.namedItem("id").value.trim();
+  const given = { id: name.includes(":") ? name : "human:" + name, password: form.elements.namedItem("password").value };
   form.elements.namedItem("password").value = "";
   const made = await ask("/api/v1/sign-in/password", "POST", given);
-  if (made.ok) location.reload();
-  else who.textContent = made.status === 429 ? "Too many tries. Wait a while." : "Name or password is wrong.";
+  if (made.ok) start();
+  else who.textContent = made.status === 401 ? "Name or password is wrong." : "Not signed in: " + problem(made);
 });
 provider.addEventListener("click", async () => {
   const begun = await ask("/api/v1/sign-in/oidc/start", "POST", {});
-  if (begun.ok) location.assign(begun.value.url);
-  else who.textContent = "The provider does not answer.";
+  if (!begun.ok) {
+    who.textContent = "Not signed in: " + problem(begun);
+    return;
+  }
+  try {
+    if (wanted) sessionStorage.setItem("approval", wanted);
+  } catch {
+    // a browser that keeps nothing: he opens the link once more
+  }
+  location.assign(begun.value.url);
 });
 out.addEventListener("click", async () => {
   await ask("/api/v1/sign-out", "POST", {});
   location.reload();
 });
-begin().catch(() => { who.textContent = "The server does not answer."; });
+addEventListener("hashchange", start);
+start();
