@@ -77,8 +77,8 @@ def test_what_needs_a_word_waits_and_the_client_is_told_how_to_decide_it(
     assert person.asked == [], "an answer over this connection would approve nothing, so it is not asked for"
 
 
-@every
-def test_a_word_given_elsewhere_lets_the_waiting_call_go_on(desk: Desk, way: str, mode: str) -> None:
+def decided_elsewhere(desk: Desk, way: str, mode: str, *word: str) -> Any:
+    """What a call that waits is answered with once somebody decided at another door."""
     desk.configured("[mcp]\nwait_seconds = 20\n")
     result: list[Any] = []
 
@@ -92,33 +92,24 @@ def test_a_word_given_elsewhere_lets_the_waiting_call_go_on(desk: Desk, way: str
             with anyio.fail_after(20):
                 while not desk.waiting():
                     await anyio.sleep(0.05)
-                desk.decide(desk.waiting()[0].id)
+                desk.decide(desk.waiting()[0].id, *word)
 
     anyio.run(main)
-    assert text_of(result[0]) == "poured green" and not result[0].is_error
+    return result[0]
+
+
+@every
+def test_a_word_given_elsewhere_lets_the_waiting_call_go_on(desk: Desk, way: str, mode: str) -> None:
+    result = decided_elsewhere(desk, way, mode)
+    assert text_of(result) == "poured green" and not result.is_error
     assert [each.state for each in desk.waiting()] == ["spent"]
 
 
 @every
 def test_a_denial_given_elsewhere_is_told_with_its_word(desk: Desk, way: str, mode: str) -> None:
-    desk.configured("[mcp]\nwait_seconds = 20\n")
-    result: list[Any] = []
-
-    async def main() -> None:
-        async with desk.client(way, mode) as client, anyio.create_task_group() as tasks:
-
-            async def call() -> None:
-                result.append(await client.call_tool("tea__pour", {"text": "green"}))
-
-            tasks.start_soon(call)
-            with anyio.fail_after(20):
-                while not desk.waiting():
-                    await anyio.sleep(0.05)
-                desk.decide(desk.waiting()[0].id, "deny", "not today")
-
-    anyio.run(main)
-    assert result[0].is_error and "not today" in text_of(result[0])
-    assert '"error":"approval_denied"' in text_of(result[0])
+    result = decided_elsewhere(desk, way, mode, "deny", "not today")
+    assert result.is_error and "not today" in text_of(result)
+    assert '"error":"approval_denied"' in text_of(result)
 
 
 @every

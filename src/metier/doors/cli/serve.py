@@ -64,7 +64,7 @@ def _require_installed() -> None:
 
     if missing := [name for name in _NEEDS if find_spec(name) is None]:
         raise ConfigError(
-            f"serving needs {', '.join(missing)}, which is not installed",
+            f"serving needs what is not installed here: {', '.join(missing)}",
             remedy="Run: pip install 'metier[serve]'",
         )
 
