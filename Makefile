@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 FUZZ ?= 10000
 
 .DEFAULT_GOAL := help
-.PHONY: help install format lint types imports fast check test torture torture-gate torture-sandboxes torture-conversations torture-server serve residents bench start sandboxes wasi-testsuite bare pins clean gate
+.PHONY: help install format lint types imports fast check test torture torture-gate torture-sandboxes torture-conversations torture-server serve console residents bench start sandboxes wasi-testsuite bare pins clean gate
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,11 +40,8 @@ fast: install ## Run the tests that take a moment
 
 check: lint types imports fast ## Everything to pass before a commit
 
-# The sandboxes, and what counts the processes of the machine; everything else is tried beside them.
-FRONT := tests/sandbox tests/torture/test_thousand_runs.py $(addprefix tests/cli/test_,run.py missing_pieces.py doctor.py packages.py)
-
 test: lint imports ## Everything CI runs; types are checked beside the tests
-	METIER_FUZZ_INPUTS=$(FUZZ) BIN=$(BIN) bash tests/rows $(FRONT)
+	METIER_FUZZ_INPUTS=$(FUZZ) BIN=$(BIN) bash tests/rows
 
 torture: torture-gate torture-sandboxes torture-conversations torture-server ## The long runs, all of them: half an hour for each half, on a machine that does nothing else
 
@@ -65,6 +62,9 @@ torture-server: install ## 10,000 requests made up from the OpenAPI document
 serve: install ## Measure the server beside a bare fastmcp one, with 200 clients for a minute (see docs/benchmarks.md)
 	test -x .venv-peers/bin/fastmcp || { $(PYTHON) -m venv .venv-peers && .venv-peers/bin/python -m pip install -q fastmcp; }
 	$(BIN)/python benchmarks/serve.py --peers .venv-peers/bin/python
+
+console: install ## How long each page of the console takes on a full state (see docs/benchmarks.md)
+	$(BIN)/python benchmarks/console.py
 
 gate: install ## Measure the gate and the record around a tool that does nothing (see docs/benchmarks.md)
 	$(BIN)/python benchmarks/pipeline.py

@@ -1,5 +1,6 @@
 """Fixtures for everybody."""
 
+import gc
 import json
 import os
 import sys
@@ -11,6 +12,13 @@ import pytest
 from msgspec import Struct
 
 PROJECT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def pytest_collection_finish() -> None:
+    """What lasts as long as the run is not looked through again each time that garbage is collected: there is much of it, and
+    some tests have garbage collected often, to see what is left."""
+    gc.collect()
+    gc.freeze()
 
 
 @final

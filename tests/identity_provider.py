@@ -14,7 +14,7 @@ from joserfc import jws
 from joserfc.jwk import ECKey, RSAKey
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from metier.doors.http.server import served
@@ -62,6 +62,11 @@ class IdentityProvider:
             {"keys": [each if isinstance(each, dict) else each.as_dict(private=False) for each in self.keys]}
         )
 
+    async def authorize(self, request: Request) -> Response:
+        """Where a browser is sent: somebody is signed in here already, and is sent back at once."""
+        asked = urlsplit(request.query_params["redirect_uri"])
+        return RedirectResponse(f"{asked.scheme}://{asked.netloc}{self.back(str(request.url))}", 303)
+
     async def exchange(self, request: Request) -> Response:
         form = dict(parse_qsl((await request.body()).decode()))
         self.asked.append({**form, "authorization": request.headers.get("authorization", "")})
@@ -103,6 +108,7 @@ async def provider() -> AsyncGenerator[IdentityProvider]:
     app = Starlette(
         routes=[
             Route("/.well-known/openid-configuration", made.configuration),
+            Route("/authorize", made.authorize),
             Route("/keys", made.jwks),
             Route("/token", made.exchange, methods=["POST"]),
         ]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import forked
 import metier
 from metier.catalog.catalog import Catalog
 from metier.catalog.catalog import load as load_catalog
@@ -108,17 +109,13 @@ class Machine:
         self, *args: str, check: int | None = 0, stdin: str = "", umask: int = -1
     ) -> subprocess.CompletedProcess[str]:
         """Run the command as a user would; `check` is the exit status that is expected."""
-        program = Path(sys.executable).with_name("metier")
-        done = subprocess.run(
-            [str(program), *args],
-            cwd=self.project,
+        done = forked.metier(
+            args,
+            cwd=str(self.project),
             env={**self.environ, "PYTHONPATH": os.environ.get("PYTHONPATH", "")},
-            input=stdin,
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            timeout=60,
+            stdin=stdin,
             umask=umask,
+            seconds=60,
         )
         assert "Traceback" not in done.stdout + done.stderr, done.stderr
         if check is not None:

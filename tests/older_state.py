@@ -13,7 +13,7 @@ def as_of_the_third_step(path: str) -> None:
     """Put what lies beside records back into a table of its own, and take away what came later."""
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
         file.execute("PRAGMA foreign_keys=OFF")
-        for table in ("token", "credential"):
+        for table in ("token", "credential", "late"):
             file.execute(f"DROP TABLE {table}")
         rows = file.execute("SELECT * FROM audit").fetchall()
         file.execute("DROP TABLE audit")

@@ -4,6 +4,7 @@ import ast
 import importlib
 import inspect
 import pkgutil
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -29,6 +30,7 @@ MAKERS = {
 }
 
 
+@cache
 def calls(path: Path) -> list[tuple[str, int]]:
     """Every name that is called in a file, `x.Name(…)` included."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -87,8 +89,7 @@ def test_the_pipeline_runs_the_stages_in_their_order() -> None:
 
 
 DOORS_DB = tuple(
-    f"doors/http/{each}.py"
-    for each in ("doors_db", "sessions", "links", "limits_sign_in", "oidc", "idempotency")
+    f"doors/http/{each}.py" for each in ("sessions", "links", "limits_sign_in", "oidc", "idempotency")
 )
 """What the HTTP door keeps lies in a database of its own."""
 

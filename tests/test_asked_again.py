@@ -165,6 +165,17 @@ def test_a_yes_that_its_caller_waits_for_is_left_to_him(parlour: Parlour) -> Non
     assert isinstance(parlour.resume(pending), Completed)
 
 
+def test_a_yes_that_comes_before_its_caller_has_begun_to_wait_is_left_to_him_too(parlour: Parlour) -> None:
+    """Between his asking and the first beat of his waiting somebody may decide, and another ask for the same."""
+    pending = approved(parlour, waits=True)
+    assert isinstance(parlour.call(), Pending)
+    assert not parlour.ran and state(parlour, pending) == "approved"
+    keep_waiting(
+        parlour.database, pending.approval_id, 0.0
+    )  # and once he went, it is there for who asks again
+    assert isinstance(parlour.call(), Completed)
+
+
 def test_what_the_level_or_a_right_no_longer_allows_does_not_run_on_a_yes_of_before(parlour: Parlour) -> None:
     pending = approved(parlour)
     parlour.level = "observe"

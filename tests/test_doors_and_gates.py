@@ -195,7 +195,7 @@ WAYS: Final[dict[str, set[str]]] = {
     "runtime.Runtime._engine.run": {"runtime.Runtime.call", "runtime.Runtime.handle"},
     "runtime.Runtime._engine.resume": {"runtime.Runtime.resume"},
     "runtime.Runtime.resume": {"runtime.Runtime.wait_for"},
-    "runtime.Runtime.wait_for": {"runtime.Runtime.call"},
+    "runtime.Runtime.wait_for": {"runtime.Runtime.call", "runtime.Runtime.handle"},
     "blocking.SyncRuntime._runtime.call": {"blocking.SyncRuntime.call"},
     "blocking.SyncRuntime._runtime.handle": {"blocking.SyncRuntime.handle"},
     "blocking.SyncRuntime._runtime.resume": {"blocking.SyncRuntime.resume"},
@@ -216,7 +216,7 @@ WAYS: Final[dict[str, set[str]]] = {
     "metier.doors.mcp.skill_files.asked": {"doors.mcp.prompts.Prompts.get"},
     "doors.mcp.skill_files.asked": {"doors.mcp.skill_files.snapshot_of"},
     # Over HTTP: who asks is who the gatekeeper let in, and `Serving.runtime` is what he is given.
-    "metier.runtime.once.call_once": {"doors.http.making.made"},
+    "metier.runtime.once.call_once": {"doors.http.as_agent.made_as_agent", "doors.http.making.made"},
     "metier.doors.http.making.made": {
         "doors.http.calls._make",
         "doors.http.modules._operate",
@@ -232,10 +232,13 @@ WAYS: Final[dict[str, set[str]]] = {
     "metier.doors.http.making.decided": {"doors.http.approvals._take_up"},
     "engine.resume": {"doors.http.approvals._take_up"},
     "engine.run": {"doors.mcp.skill_files.asked", "runtime.once.call_once"},
-    "metier.doors.telegram.taking_up.take_up": {"doors.http.approvals._take_up"},
+    "metier.runtime.taking_up.take_up": {
+        "doors.http.approvals._take_up",
+        "doors.telegram.taking_up.TakingUp._ended",
+    },
     "runtime._engine.resume": {"runtime.resume.resume"},
     "runtime.resume": set(),
-    "metier.runtime.resume.resume": {"doors.cli.approvals._take_up", "doors.telegram.taking_up.take_up"},
+    "metier.runtime.resume.resume": {"doors.cli.approvals._take_up", "runtime.taking_up.take_up"},
     "runtime.own._guarded": {"runtime.own._answered", "runtime.own.run_own"},
     "runtime.own._answered": {"runtime.own.run_own"},
     "metier.runtime.own.run_own": {"doors.cli.run.run_command"},
@@ -256,6 +259,8 @@ WAYS: Final[dict[str, set[str]]] = {
         "doors.cli.settings._operate",
     },
     "metier.runtime.probing.probe": {"runtime.engine.Engine.read_code"},
+    # For a person who looks at the tools of an MCP server, at the terminal or by `skills.review`.
+    "metier.runtime.probing.ask": {"runtime.ask_server", "runtime.operators.asked_server"},
     # Calls inside of calls: all of them are made with the `_run` that `Inner` is given.
     "metier.runtime.inner.Inner": {
         "runtime.engine.Engine.__init__",
@@ -300,7 +305,6 @@ WAYS: Final[dict[str, set[str]]] = {
     "given.take_up": {"doors.cli.host.telegram"},
     "metier.doors.telegram.taking_up.TakingUp": {"doors.telegram.door.Telegram.__init__"},
     "doors.telegram.taking_up.TakingUp._here": {"doors.telegram.taking_up.TakingUp._ended"},
-    "doors.telegram.taking_up.take_up": {"doors.telegram.taking_up.TakingUp._ended"},
     "metier.runtime.hosting_here": {"doors.cli.host._run"},
 }
 
@@ -370,6 +374,7 @@ def test_these_are_all_the_doors_there_are() -> None:
         "runtime/housing.py",
         "runtime/kernel_here.py",
         "runtime/living.py",
+        "runtime/operators.py",
         "runtime/own.py",
         "runtime/probing.py",
     }
@@ -425,6 +430,7 @@ def test_these_are_all_the_doors_there_are() -> None:
         "doors/cli/tried.py",
         "doors/cli/serve.py",
         "doors/cli/trust.py",
+        "doors/http/as_agent.py",
         "doors/http/endpoint.py",
         "doors/http/live.py",
         "doors/http/making.py",
@@ -445,7 +451,6 @@ def test_these_are_all_the_doors_there_are() -> None:
         "doors/mcp/stdio.py",
         "doors/telegram/door.py",
         "doors/telegram/inbound.py",
-        "doors/telegram/taking_up.py",
         "hooks/__init__.py",
         "hooks/firing.py",
         "kernel/deliveries.py",
@@ -471,6 +476,7 @@ def test_these_are_all_the_doors_there_are() -> None:
         "runtime/modules.py",
         "runtime/once.py",
         "runtime/resume.py",
+        "runtime/taking_up.py",
         "runtime/written.py",
     }
 

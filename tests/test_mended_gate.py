@@ -396,7 +396,7 @@ def test_cap_12_what_an_operator_changes_after_a_call_was_judged_has_it_judged_a
 def test_cap_12_where_it_is_not_asked_again_the_call_of_who_was_revoked_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: Callable[[Parlour], object]
 ) -> None:
-    monkeypatch.setattr(terms, "steering_problem", lambda *_: None)
+    monkeypatch.setattr(terms, "steering_problem", lambda *_, **__: None)
     room = of_ada(tmp_path)
     assert code(meanwhile(room, made(FOR_ADA["her agent says so"]), lambda: then(room))) == "Completed"
 

@@ -164,7 +164,7 @@ def nested(levels: int) -> Any:
 REFUSALS: list[tuple[str, Any, RefusalCode, str]] = [
     ("read_skil", BUNDLED, "unknown_tool", "no tool 'read_skil'"),
     ("", {}, "unknown_tool", "no tool"),
-    ("skills.trust", {"name": "x"}, "unknown_tool", "no tool"),
+    ("skills.believe", {"name": "x"}, "unknown_tool", "no tool"),
     ("\ud800\x1b[2J", {}, "unknown_tool", "no tool"),
     ("read_skill", {"name": "no-such-skill"}, "unknown_skill", "no skill 'no-such-skill'"),
     ("read_skill", {"name": "../writing-skills"}, "unknown_skill", "no skill"),

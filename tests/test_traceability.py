@@ -6,6 +6,7 @@ Test files are parsed, never imported: a row may name a test that needs what thi
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -72,6 +73,7 @@ def named_in(file: Path) -> Iterator[str]:
     return walk(tree.body, file.relative_to(ROOT).as_posix())
 
 
+@cache
 def all_tests() -> set[str]:
     return {test for file in sorted((ROOT / "tests").rglob("test_*.py")) for test in named_in(file)}
 

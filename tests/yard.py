@@ -26,7 +26,6 @@ from metier.catalog.hold import bind, declared_by, hold
 from metier.config import mcp
 from metier.config.settings import Settings
 from metier.doors.cli import metier as command
-from metier.doors.telegram.taking_up import take_up
 from metier.hooks import run_hook
 from metier.hooks.happening import Fired
 from metier.hooks.installed import Hook
@@ -53,6 +52,7 @@ from metier.runtime.as_owner import call_as_owner, operate
 from metier.runtime.engine import opened as opened_engine
 from metier.runtime.kernel_parts import Parts
 from metier.runtime.own import OwnRun, run_own
+from metier.runtime.taking_up import take_up
 
 POUR = Tool(
     name="pour",
@@ -454,7 +454,16 @@ class Yard:
         return self.with_server(lambda served: served.ended(token, "/api/v1/handle", asked))
 
     def approved_with_token(self) -> tuple[str, str]:
-        return self.token(), self.approved().approval_id
+        """Asked with a token, which alone takes it up, and approved."""
+        token, asked = self.token(), {"tool": self.tool.name, "arguments": self.arguments}
+        self.always_asked()
+
+        async def ask(served: "Served") -> str:
+            return str((await served.asked(token, "/api/v1/calls", asked))["approval_id"])
+
+        approval = self.with_server(ask)
+        self.approve(approval)
+        return token, approval
 
     def taken_up_over_http(self, given: tuple[str, str]) -> Ended:
         token, approval = given

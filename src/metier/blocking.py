@@ -94,9 +94,9 @@ class SyncRuntime:
         """As `Runtime.tools`."""
         return self._runtime.tools(shape)
 
-    def handle(self, tool_calls: object) -> list[dict[str, Json]]:
+    def handle(self, tool_calls: object, *, wait: float = 0.0) -> list[dict[str, Json]]:
         """As `Runtime.handle`."""
-        return self._portal.call(self._runtime.handle, tool_calls)
+        return self._portal.call(lambda: self._runtime.handle(tool_calls, wait=wait))
 
     def reload(self) -> None:
         """As `Runtime.reload`."""

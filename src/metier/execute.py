@@ -13,6 +13,7 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from msgspec.structs import asdict
 
 from metier.errors import MetierError
+from metier.gate.reachable import while_stopped
 from metier.host.asked import Noting
 from metier.host.running import STOPPED, Running
 from metier.model.call import ApprovedCall
@@ -52,6 +53,8 @@ async def _operated(ready: Ready, operations: Operations, workshop: Workshop) ->
     """Do what needs no sandbox, so that it ends when it is stopped."""
     approved, running = ready.approved, workshop.running
     call = approved.authorized.valid.call
+    if while_stopped(approved.authorized.valid.tool):
+        return await _operate(approved, operations)  # no run: else the stop it lifts or looks at would end it
     try:
         with running.under(skill_of(approved), call.id, ready.mark) as this:
             if not this.why:

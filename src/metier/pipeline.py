@@ -10,8 +10,8 @@ stands around calls (`around`: gate hooks, triggers) is heard once every layer l
 answer stricter; what is to happen before a call does so once its intent is recorded, so never for one that is refused or
 waits. The intent is written in one transaction that also asks once more whether the call may begin and uses up
 what it needs (`terms`): somebody's word, a grant, a budget.
-Nothing runs that was not recorded first, and whatever ran leaves its outcome in the record, also when the caller went
-away. How a call ends is always a value.
+Nothing runs that was not recorded first, but for the few operations that can only end something: those wait for no record.
+Whatever ran leaves its outcome in the record, also when the caller went away. How a call ends is always a value.
 """
 
 import time
@@ -27,6 +27,7 @@ from metier.gate.approve import Given, approve, taken_up
 from metier.gate.authorize import authorize
 from metier.gate.desk import ask
 from metier.gate.outputs import held_to_its_word
+from metier.gate.reachable import only_takes_away
 from metier.gate.situation import Situation, depending_on, hearing
 from metier.gate.terms import terms
 from metier.gate.validate import validate
@@ -36,7 +37,7 @@ from metier.model.ports import Around, Operations
 from metier.model.skill import Tool
 from metier.prepare import Workshop, nowhere, prepare
 from metier.record.audit import Intent
-from metier.record.recorder import Recorder
+from metier.record.recorder import Recorder, Unrecorded
 
 
 @final
@@ -89,6 +90,10 @@ async def run(call: Call, house: House) -> Outcome:
     if isinstance(ready, Refused):
         return await recorder.refused(call, ready, valid=valid, authorized=authorized)
     intent = await recorder.intent(approved, terms(approved, situation))
+    if isinstance(intent, Unrecorded):
+        if only_takes_away(valid.tool):  # it waits for nothing, and says itself what was not recorded
+            return await execute(ready, house.operations, house.workshop)
+        return intent.refused
     if not isinstance(intent, Intent):
         return intent
     began = time.monotonic()

@@ -409,7 +409,11 @@ def _told(call: Call, tool: Tool, operator: OperatorSettings) -> dict[str, Json]
 
 
 def _context(call: Call) -> dict[str, Json]:
-    around = {name: value for name, value in asdict(call.surroundings).items() if value is not None}
+    around = {
+        name: value
+        for name, value in asdict(call.surroundings).items()
+        if value is not None and name != "takes_bytes"
+    }
     return {
         "call": {**around, "id": call.id},
         "operator": {"id": call.principal.on_behalf_of or call.principal.id},

@@ -76,7 +76,7 @@ def test_inj_05_the_function_of_a_skill_that_ships_or_of_a_tool_of_ours_is_given
     put(machine.skills, "bbb", "something_else")
     catalog = machine.catalog()
     assert catalog.by_name["aaa"].shown == "unavailable"
-    said = f'requires function name "{function}, which is taken by {holder}'
+    said = f"requires the function name {function}, which is taken by {holder}"
     assert said in catalog.by_name["aaa"].why
     assert catalog.by_name["bbb"].shown == "usable", "control"
     for name, own in (

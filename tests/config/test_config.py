@@ -220,3 +220,14 @@ def test_the_root_folder_can_be_a_project_and_nothing_is_said_of_folders_that_ar
 
 def test_an_empty_home_means_the_users_own(machine: Machine) -> None:
     assert not load(project=str(machine.project), environ={"HOME": ""}).home.startswith("/.metier")
+
+
+@pytest.mark.parametrize("write", [own, project])
+@pytest.mark.parametrize("text", ["a" + ".a" * 6_000 + " = 1", "a = " + "1" * 5_000, "a = " + "[" * 5_000])
+def test_a_file_that_costs_too_much_to_parse_is_refused_with_its_line(
+    machine: Machine, write: Callable[[Machine, str], Settings], text: str
+) -> None:
+    with pytest.raises(ConfigError, match=r"metier\.toml: .*\(at line 2\)") as refused:
+        write(machine, f"# ours\n{text}\n")
+    assert "not valid" not in refused.value.message, "it was not parsed at all"
+    assert refused.value.remedy

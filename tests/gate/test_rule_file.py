@@ -115,6 +115,8 @@ BROKEN: dict[str, tuple[str | bytes, int, int, str]] = {
     "key given twice": (RULE + 'because = "again"\n', 4, 0, "TOML"),
     "half a line": (RULE + 'tool = "fs_', 4, 0, "TOML"),
     "not UTF-8": (RULE.encode() + b'name = "\xff"\n', 4, 0, "UTF-8"),
+    "a key of very many parts": (RULE + "tool" + ".a" * 6_000 + " = 1\n", 4, 0, "more than 32 parts"),
+    "a number that nobody can write": (RULE + "tool = " + "1" * 5_000 + "\n", 4, 0, "1,000 characters"),
     "no rule at all": ("", 0, 0, "[[rule]]"),
     "only a comment": ("# later\n", 0, 0, "[[rule]]"),
     "empty list of rules": ("rule = []\n", 0, 0, "[[rule]]"),

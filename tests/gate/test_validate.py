@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from metier.catalog.catalog import Catalog
@@ -104,6 +105,18 @@ def test_a_tool_that_does_not_exist_gets_a_suggestion_or_the_list() -> None:
     assert near.reasons == ("there is no tool 'tea/poor'",)
     assert near.remedy == "Did you mean 'tea/pour'?"
     assert refused("", {}, "unknown_tool").remedy == "Tools are: clock, odd, tea/pour"
+
+
+def test_a_list_of_tools_names_no_operation_that_a_model_is_not_shown() -> None:
+    boil = msgspec.structs.replace(
+        CLOCK, name="kettle.boil", entry=Operation(module="kettle", operation="boil")
+    )
+    for kind, named in (("agent", False), ("human", True)):
+        call = Call(id="call_1", principal=Principal(id=f"{kind}:x", kind=kind), tool="zzz", arguments={})  # type: ignore[arg-type]
+        answer = validate(call, tools={**TOOLS, boil.name: boil}, catalog=CATALOG)
+        assert isinstance(answer, Refused)
+        assert ("kettle.boil" in answer.remedy) is named
+        assert "tea/pour" in answer.remedy
 
 
 def test_a_skill_that_does_not_exist_gets_a_suggestion_or_a_way_to_look() -> None:

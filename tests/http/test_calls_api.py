@@ -1,5 +1,6 @@
 """Calls over HTTP: the gate's word is the answer, nothing runs twice for one key, and who goes away takes his call along."""
 
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -301,7 +302,7 @@ def test_cap_02_a_token_cancels_what_its_scopes_let_it(premises: Premises) -> No
                 async with anyio.create_task_group() as tasks:
                     call = await running(caller, slow(premises), tasks)
                     refused = await keeper.post(f"/api/v1/calls/{call}/cancel")
-                    assert refused.status_code == (403 if caller is client else 404)
+                    assert refused.status_code == 403, "both are his: one made it himself, one acts for him"
                     assert [
                         each["call_id"] for each in (await brake.get("/api/v1/calls")).json()["calls"]
                     ] == [call]
@@ -439,5 +440,38 @@ def test_a_providers_tool_calls_are_answered_in_its_own_shape(premises: Premises
                 assert (answer["role"], answer["tool_call_id"]) == ("tool", "t1")
                 assert "Writing skills" in answer["content"]
             assert (await client.post("/api/v1/handle", json={})).status_code == 422
+
+    anyio.run(main)
+
+
+def test_a_providers_tool_calls_wait_for_a_word_as_long_as_they_are_told_to(premises: Premises) -> None:
+    premises.box._report = Report(ending="returned", value={"success": True, "outputs": {}})
+    agent, ann = premises.agent(), premises.person("ann", "approver")
+    function = {"name": "fs_write", "arguments": json.dumps(WRITE["arguments"])}
+    asked = [{"id": "t1", "type": "function", "function": function}]
+
+    async def main() -> None:
+        async with premises.serving() as house, house.client(agent) as client, house.client(ann) as person:
+            [waits] = (await client.post("/api/v1/handle", json={"tool_calls": asked})).json()["messages"]
+            assert "pending_approval" in waits["content"], "the control: without it nobody waits"
+            answers: list[Any] = []
+
+            async def handle() -> None:
+                body = {"tool_calls": asked, "wait": 60}
+                answers.append((await client.post("/api/v1/handle", json=body)).json()["messages"])
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(handle)
+                with anyio.fail_after(20):
+                    while True:
+                        found = (await person.get("/api/v1/approvals")).json()["approvals"]
+                        if here := [each for each in found if each["waited_for"]]:
+                            break
+                        await anyio.sleep(0.05)
+                path = f"/api/v1/approvals/{here[0]['id']}/approve"
+                said = await person.post(path, json={"fingerprint": here[0]["fingerprint"]})
+                assert said.json()["state"] == "approved", said.json()
+            [[done]] = answers
+            assert "pending_approval" not in done["content"] and len(premises.box.jobs) == 1, done
 
     anyio.run(main)

@@ -207,3 +207,19 @@ def test_a_providers_own_objects_are_sent_as_what_they_are(premises: Premises) -
             assert isinstance(done, Completed), done
 
     anyio.run(main)
+
+
+def test_both_clients_ask_for_the_same_in_the_same_way() -> None:
+    import inspect
+
+    def asks(client: type) -> dict[str, list[str]]:
+        public = [
+            each for each in vars(client).items() if not each[0].startswith("_") and "close" not in each[0]
+        ]
+        return {name: list(inspect.signature(does).parameters) for name, does in public}
+
+    assert asks(Client) == asks(AsyncClient)
+    assert {"call", "handle", "events", "take_up"} <= asks(Client).keys()
+    for client in (Client, AsyncClient):
+        source = inspect.getsource(client)
+        assert "/api/v1" not in source and "Authorization" not in source, "what is sent is made in one place"

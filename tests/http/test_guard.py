@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from metier.doors.http import guard, wire
+from metier.doors.http.console.static import addresses
 from metier.doors.http.guard import MOST_BODY_BYTES, Ours
 from serve_kit import READ, House, Premises, code, read_all, request, status
 
@@ -245,19 +246,23 @@ def test_web_11_it_does_not_listen_to_others_without_a_name(premises: Premises) 
 def test_web_13_no_other_file_can_be_asked_for(premises: Premises) -> None:
     async def main() -> None:
         async with premises.serving() as house, house.client() as client:
+            script = addresses()["act.js"]
             for path in (
-                "/page.html",
-                "/page_files/page.js",
+                "/base.html",
+                "/static/act.js",
+                "/static/0123456789abcdef/act.js",
+                "/templates/base.html",
+                f"{script[: -len('act.js')]}static.py",
                 "/.env",
-                "/page.py",
+                "/static.py",
                 "/doors.db",
-                "/page.js/..",
-                "/../page.js",
+                f"{script}/..",
+                f"/..{script}",
             ):
                 answer = await house.raw(request(path=path, host=house.at, connection="close"))
                 assert status(answer) in (400, 404), path
             many = "bytes=" + ",".join(f"{each}-{each}" for each in range(3_000))
-            answer = await client.get("/page.js", headers={"range": many})
+            answer = await client.get(script, headers={"range": many})
             assert answer.status_code == 200 and "multipart" not in answer.headers["content-type"]
 
     anyio.run(main)

@@ -15,13 +15,20 @@ from typing import Any
 import anyio
 import pytest
 
+from household import kettle, records
 from machine import Machine
+from metier.doors.telegram.configured import SKILL_ID
 from metier.errors import StateError
 from metier.kernel.host_role import FILE, HostRole, holder
+from metier.kernel.store import Store
+from metier.model.outcome import Completed
 from metier.runtime import standing_by
+from metier.runtime.as_owner import operate
 from metier.runtime.hosting import Hosting
 from metier.runtime.standing_by import StandingBy
+from metier.testing.bot_api import BotApiServer
 from serve_kit import House, Premises
+from telegram_desk import ADA
 
 
 class Server:
@@ -162,6 +169,94 @@ def test_a_server_that_is_no_host_says_that_nothing_is_and_who_comes_and_goes(tm
         wait_for(lambda: f"process {other.pid}, which was the host, has ended" in left_out.said, 5)
         assert host_of(machine) == 0
         left_out.ends()
+
+
+def done(machine: Machine, tool: str, **arguments: Any) -> Any:
+    """What the host did for the owner, who asks from a process of his own, once there is a host that can."""
+    deadline = time.monotonic() + 40
+    while True:
+        ended = anyio.run(operate, machine.settings(), tool, arguments)
+        if isinstance(ended, Completed):
+            return ended.value
+        assert time.monotonic() < deadline, ended
+        time.sleep(0.1)
+
+
+def came_in(machine: Machine) -> list[str]:
+    """What was said to the bot, as it is stored, in order."""
+    store = Store(str(machine.state))
+    try:
+        with store.reading() as connection:
+            rows = connection.execute(
+                "SELECT text FROM message WHERE direction = 'in' ORDER BY id"
+            ).fetchall()
+    finally:
+        store.close()
+    return [str(text) for (text,) in rows]
+
+
+def lives(machine: Machine) -> list[str]:
+    """How the lives of skills began and ended, in order."""
+    return [
+        "began" if each.event == "skill_execution_started" else "ended"
+        for each in records(machine)
+        if each.tool == "skills.live" and each.skill == "kettle"
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_rel_08_the_next_host_has_the_skills_that_live_and_the_bot_and_no_message_is_lost_or_doubled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("METIER_HOME", raising=False)
+    machine = kettle(tmp_path)
+    with BotApiServer() as telegram, servers() as serve:
+        (machine.state / "metier.toml").write_text(f'[telegram]\napi = "{telegram.url}"\n', encoding="utf-8")
+        (machine.state / "metier.toml").chmod(0o600)
+        first = serve(machine)
+        done(machine, "skills.enable", skill_id=SKILL_ID)
+        said = {
+            "bot_token": telegram.token,
+            "admin_chat_ids": [str(ADA)],
+            "auto_start": True,
+            "polling": {"timeout_sec": 5},
+        }
+        done(machine, "settings.set_skill", skill_id=SKILL_ID, patch=said)
+        done(machine, "telegram.start")
+        done(machine, "kettle.keep", key="tea", value="green")
+        second = serve(machine)
+
+        sent: list[str] = []
+        over = threading.Event()
+
+        def talk() -> None:
+            while not over.wait(0.05):
+                sent.append(f"word {len(sent)}")
+                telegram.state.message(ADA, sent[-1])
+
+        talking = threading.Thread(target=talk, daemon=True)
+        talking.start()
+        wait_for(lambda: len(came_in(machine)) > 3, 20)
+        answers = [f"answer {number}" for number in range(8)]
+        for text in answers:
+            done(machine, "channels.send_message", channel="telegram", chat_id=str(ADA), text=text)
+        first.ends()
+        wait_for(lambda: host_of(machine) == second.pid, 5)
+        before = len(sent)
+        assert done(machine, "kettle.read", key="tea") == "green"
+        wait_for(lambda: len(came_in(machine)) > before, 30)
+        over.set()
+        talking.join(5)
+        wait_for(lambda: len(came_in(machine)) >= len(sent), 30)
+        wait_for(lambda: len(telegram.texts(ADA)) >= len(answers), 30)
+        time.sleep(1)
+        assert came_in(machine) == sent
+        assert telegram.texts(ADA) == answers
+        assert lives(machine) == ["began", "ended", "began"], "one life after the other"
+        second.ends()
+    assert lives(machine) == ["began", "ended"] * 2
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from anyio import to_thread
 from machine import write_skill
 from metier.catalog.here import owner
 from metier.doors.http import idempotency
+from metier.kernel.conversation_rows import New, take_in
+from metier.kernel.store import Store
 from metier.model.job import Job, Report
 from metier.record.audit import AuditLog
 from metier.record.principals import revoke_principal
@@ -337,3 +340,36 @@ def test_aud_16_erasing_a_call_reaches_the_answer_that_was_kept(premises: Premis
     # Not before: who closes a file lets go of the locks that his process has on it.
     assert holding("words-of-another"), "others are left alone"
     assert not holding("remarkable-words")
+
+
+def test_aud_16_erasing_a_conversation_reaches_the_answers_that_told_of_it(premises: Premises) -> None:
+    me, words = premises.owner(), "remarkable-words"
+    store = Store(str(premises.machine.state))
+    new = New(
+        channel="echo", owner="", chat="c", author="human:ann", text=words, call_id="call_of_a_connector"
+    )
+    with store.writing() as connection:
+        thread = take_in(connection, new, time.time()).thread
+    store.close()
+
+    async def main() -> None:
+        async with premises.serving() as house, house.client(me) as client:
+
+            async def operate(name: str, key: str) -> Any:
+                asked = client.post(
+                    f"/api/v1/modules/conv/{name}",
+                    json={"thread_id": thread},
+                    headers={"idempotency-key": key},
+                )
+                return (await asked).json()
+
+            read = await operate("get_thread", "one")
+            assert words in str(read), read
+            assert await operate("get_thread", "one") == read, "the control: it is told again"
+            erased = await operate("erase", "two")
+            assert erased["outcome"] == "completed", erased
+            assert (await operate("get_thread", "one"))["code"] == "already_begun"
+
+    anyio.run(main)
+    for each in premises.machine.state.glob("doors.db*"):
+        assert words.encode() not in each.read_bytes(), each

@@ -9,7 +9,7 @@ import pytest
 from anyio.abc import SocketStream
 
 from metier.doors.http import oidc_tokens, room, sign_in_routes, wire
-from metier.doors.http.sign_in_routes import LINK
+from metier.doors.http.sign_in_asked import LINK
 from serve_kit import READ, WRITE, House, Premises, code, request, status
 
 
@@ -22,7 +22,7 @@ def half_a_sign_in(house: House, *, length: int = 100) -> bytes:
     """Everything but the body."""
     return request(
         "POST",
-        LINK,
+        LINK.path,
         host=house.at,
         origin=house.door.url,
         content_type="application/json",
@@ -113,13 +113,13 @@ def test_res_18_a_body_that_is_huge_slow_or_endless_is_refused_before_anybody_si
     async def main() -> None:
         async with premises.serving() as house:
             host = {"host": house.at, "content_type": "application/json", "origin": house.door.url}
-            for path in (LINK, "/api/v1/calls"):
+            for path in (LINK.path, "/api/v1/calls"):
                 huge = await house.raw(request("POST", path, content_length="1000000000", **host))
                 assert (status(huge), code(huge)) == (413, "too_large"), path
             slow = await house.raw(half_a_sign_in(house) + b"{")
             assert (status(slow), code(slow)) == (408, "too_slow")
             # One that never ends is ended at what a sign-in needs; elsewhere nobody waits for it.
-            for path, expected in ((LINK, 413), ("/api/v1/calls", 401)):
+            for path, expected in ((LINK.path, 413), ("/api/v1/calls", 401)):
                 async with await house.connected() as stream:
                     await stream.send(request("POST", path, transfer_encoding="chunked", **host))
                     for _ in range(9):
@@ -147,7 +147,7 @@ def test_res_19_a_length_is_looked_at_before_anything_is_read_or_unpacked(
             assert (status(answer), code(answer)) == (413, "too_large")
             packed = request(
                 "POST",
-                LINK,
+                LINK.path,
                 host=house.at,
                 origin=house.door.url,
                 content_type="application/json",

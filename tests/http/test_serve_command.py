@@ -58,13 +58,15 @@ def test_a_person_signs_in_once_by_the_link_and_the_server_ends_when_told(tmp_pa
         token = link.partition("#token=")[2]
         page = {"origin": url, "sec-fetch-site": "same-origin"}
         with httpx2.Client(base_url=url, headers=page, timeout=20, trust_env=False) as client:
-            assert client.get("/").status_code == 200
+            stranger = client.get("/")
+            assert (stranger.status_code, 'id="sign-in"' in stranger.text) == (401, True)
             assert client.get("/api/v1/me").status_code == 401
             made = client.post("/api/v1/sign-in/link", json={"token": token})
             assert made.status_code == 200, made.text
             me = client.get("/api/v1/me").json()
             assert (me["kind"], me["by"]) == ("human", "session")
             assert client.get("/api/v1/audit").status_code == 200
+            assert client.get("/").status_code == 200
             assert client.post("/api/v1/sign-in/link", json={"token": token}).status_code in (401, 403)
         status = machine.json("host", "status", "--json")
         assert status["running"] and status["answers"]

@@ -1,8 +1,10 @@
 """What others wrote is text wherever it is shown, and what breaks tells nothing of the machine."""
 
 import json
+import re
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -11,8 +13,9 @@ from machine import approve_all, write_skill
 from metier.catalog.here import owner
 from metier.doors.http import tools as beside
 from metier.errors import StateError
+from metier.model.job import Report
 from metier.model.role import EXECUTE, READ_AUDIT
-from serve_kit import READ, Premises
+from serve_kit import READ, WRITE, Premises
 
 NASTY = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'javascript:alert(1)"
 
@@ -51,9 +54,9 @@ def test_web_06_what_others_wrote_is_data_and_never_a_page(premises: Premises) -
 
 
 def test_web_06_the_page_puts_nothing_into_itself_as_markup() -> None:
-    files = Path(beside.__file__).with_name("page_files")
-    scripts = sorted(files.glob("*.js"))
-    assert [each.name for each in scripts] == ["decide.js", "page.js"]
+    files = Path(beside.__file__).with_name("console")
+    scripts = [each for each in sorted(files.glob("static/*.js")) if not each.name.endswith(".min.js")]
+    assert {"act.js", "sign_in.js"} <= {each.name for each in scripts}
     script = "".join(each.read_text(encoding="utf-8") for each in scripts)
     for word in (
         "innerHTML",
@@ -67,7 +70,8 @@ def test_web_06_the_page_puts_nothing_into_itself_as_markup() -> None:
         "srcdoc",
     ):
         assert word not in script
-    page = (files / "page.html").read_text(encoding="utf-8")
+    page = "".join(each.read_text(encoding="utf-8") for each in files.glob("templates/*.html"))
+    assert "<html" in page
     assert "<style" not in page and "style=" not in page and "javascript:" not in page
 
 
@@ -185,17 +189,43 @@ def test_cap_03_a_token_stands_in_no_answer_record_or_log(
             assert agent.encode() not in data and me.encode() not in data, file
 
 
-def test_the_document_is_what_is_served_and_every_code_is_in_the_docs(premises: Premises) -> None:
-    from metier.doors.http.app import ENDPOINTS
+def test_the_document_is_the_whole_api_and_says_what_lets_somebody_in(premises: Premises) -> None:
+    from metier.doors.http.app import application
+    from metier.doors.http.sign_in_routes import routes
 
     async def main() -> None:
         async with premises.serving() as house, house.client() as client:
             document = (await client.get("/api/v1/openapi.json")).json()
-            served = {(path, method.upper()) for path, each in document["paths"].items() for method in each}
-            assert served == {(each.path, each.method) for each in ENDPOINTS}
+            more = routes(cast("Any", None), lambda: frozenset())
+            app = cast("Any", application(house.door.serving, cast("Any", None), more=more))
+            paths = {
+                each.path
+                for each in app._app.routes
+                if each.path.startswith(("/api/", "/healthz", "/readyz", "/metrics"))
+            }
+            assert paths == set(document["paths"])
             assert json.dumps(document).count("#/components/schemas/") > 50
+            assert set(document["components"]["securitySchemes"]) == {"token", "session"}
+            open = set[str]()
+            for path, methods in document["paths"].items():
+                for method, each in methods.items():
+                    body = {"json": {}} if "requestBody" in each else {}
+                    answer = await client.request(method.upper(), re.sub(r"{\w+}", "x", path), **body)
+                    assert (answer.status_code == 401) == bool(
+                        each["security"] or path.endswith("/callback")
+                    ), (path, answer)
+                    assert str(answer.status_code) in each["responses"], (path, answer)
+                    if not each["security"]:
+                        open.add(path.removeprefix("/api/v1"))
+            sign_in = {
+                f"/sign-in{each}" for each in ("", "/link", "/password", "/oidc/start", "/oidc/callback")
+            }
+            assert open == {"/healthz", "/readyz", "/openapi.json", *sign_in}
 
     anyio.run(main)
+
+
+def test_every_code_is_in_the_docs() -> None:
     import ast
 
     import metier.doors.http as door
@@ -210,3 +240,45 @@ def test_the_document_is_what_is_served_and_every_code_is_in_the_docs(premises: 
                         assert f"`{code}`" in known, (file.name, code)
                     case _:
                         pass
+
+
+def test_every_moment_that_is_shown_is_text_in_utc(premises: Premises) -> None:
+    agent, me = premises.agent(), premises.owner()
+
+    async def main() -> None:
+        async with premises.serving() as house, house.client(agent) as client, house.client(me) as person:
+            waits = (await client.post("/api/v1/calls", json=WRITE)).json()
+            shown = (await person.get(f"/api/v1/approvals/{waits['approval_id']}")).json()
+            mine = (await person.get("/api/v1/me")).json()
+            tokens = (await person.get("/api/v1/tokens")).json()["tokens"]
+            told = {
+                "pending": [waits["expires_at"]],
+                "approval": [shown["asked_at"], shown["expires_at"]],
+                "me": [mine["expires_at"]],
+                "token": [tokens[0]["added_at"], tokens[0]["expires_at"]],
+            }
+            for what, moments in told.items():
+                for each in moments:
+                    assert isinstance(each, str) and each.endswith("Z"), (what, each)
+                    assert datetime.fromisoformat(each).tzinfo is not None
+            assert shown["asked_at"] < shown["expires_at"]
+
+    anyio.run(main)
+
+
+def test_what_ships_with_metier_is_listed_under_the_digest_that_the_record_has(premises: Premises) -> None:
+    premises.box._report = Report(ending="returned", value={"success": True, "text": "x"})
+    agent, me = premises.agent(), premises.owner()
+
+    async def main() -> None:
+        async with premises.serving() as house, house.client(agent) as client, house.client(me) as person:
+            look = {"tool": "fs_read", "arguments": {"path": "memory/tea.md"}}
+            done = (await client.post("/api/v1/calls", json=look)).json()
+            records = (await person.get(f"/api/v1/audit/calls/{done['call_id']}")).json()["records"]
+            [(name, digest)] = {(each["record"]["skill"], each["record"]["skill_digest"]) for each in records}
+            skills = {each["name"]: each for each in (await client.get("/api/v1/skills")).json()["skills"]}
+            assert digest.startswith("sha256:") and skills[name]["digest"] == digest
+            assert (await client.get(f"/api/v1/skills/{name}")).json()["digest"] == digest
+            assert all(each["digest"] for each in skills.values()), "and so is every other"
+
+    anyio.run(main)

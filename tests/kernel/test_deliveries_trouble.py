@@ -102,9 +102,7 @@ def test_a_message_that_makes_its_connector_hang_is_given_up_and_other_chats_go_
             await board.until(lambda: board.message(fine).state == "sent")
             failed = board.message(poison)
             assert (failed.state, failed.attempts, failed.doubtful) == ("failed", MOST_LATE, MOST_LATE)
-            assert failed.error.startswith(
-                "given up, for it hung 2 times: TimedOut: echo.send did not answer"
-            )
+            assert failed.error.startswith("given up, for it hung 2 times: echo.send did not answer")
             assert [
                 each["message_id"] for each in (await board.ask(OWNER, "conv.undelivered"))["messages"]
             ] == [poison]

@@ -11,6 +11,7 @@ import pytest
 from household import KETTLE, POT, Household, alive, configured, kettle, loaded, records
 from machine import Machine
 from metier.kernel.modules import NOT_READY
+from metier.kernel.residents import Residents
 from metier.kernel.skill_record import kept_names
 from metier.model.outcome import Completed, Failed, Refused
 from metier.runtime import Runtime
@@ -182,3 +183,24 @@ def test_cap_13_the_host_does_nothing_with_one_skill_that_was_judged_as_anothers
         assert "boiled" in await done(other, "kettle.boil")
 
     with_spare(tmp_path, main)
+
+
+def test_rel_08_a_host_that_has_only_just_become_one_is_not_told_to_be_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between taking the role and being able to start skills there is a moment; who asks in it waits."""
+    machine = kettle(tmp_path, spare=SPARE, enabled=False)
+    run = Residents.run
+
+    async def late(self: Residents) -> None:
+        await anyio.sleep(0.3)
+        await run(self)
+
+    monkeypatch.setattr(Residents, "run", late)
+
+    async def act() -> None:
+        async with host_and_other(machine) as (host, other):
+            await done(host, "skills.enable", skill_id="kettle")
+            assert "boiled" in await done(other, "kettle.boil")
+
+    anyio.run(act)

@@ -315,7 +315,7 @@ def test_a_keyring_that_breaks_is_said_by_its_kind_alone(
         raise KeyringLocked(f"the collection holding {VALUE} is locked")
 
     monkeypatch.setattr(system, "get_password", locked)
-    with pytest.raises(StateError, match="KeyringLocked") as refused:
+    with pytest.raises(StateError, match="it is locked") as refused:
         our_keyring.read_keyring("metier/token")
     assert VALUE not in str(refused.value)
 

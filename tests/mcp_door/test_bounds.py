@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from typing import Any
 
 import anyio
@@ -11,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp.shared.dispatcher import coerce_request_id
+from mcp_types import jsonrpc_message_adapter
 
 from mcp_desk import Desk, until_answered
 from metier.doors.mcp import lines as module
-from metier.doors.mcp.messages import Bad, UnderWay, read
+from metier.doors.mcp.messages import MOST_VALUES, Bad, UnderWay, read
 
 HELLO = {
     "jsonrpc": "2.0",
@@ -83,6 +85,27 @@ def test_web_19_no_bytes_break_the_reader(raw: bytes) -> None:
     assert isinstance(read(raw), Bad | dict)
 
 
+def test_the_first_message_of_a_session_is_small_because_it_is_kept_for_as_long_as_that_lasts() -> None:
+    assert not isinstance(read(line(HELLO)), Bad)
+    many = {"x": {f"{each:x}": 0 for each in range(8_000)}}
+    much = read(line({**HELLO, "params": {**HELLO["params"], "capabilities": {"experimental": many}}}))
+    assert isinstance(much, Bad) and "65,536" in much.why and much.id == 1
+
+
+def test_web_19_no_message_that_is_taken_holds_the_loop_for_long_when_it_is_read_once_more() -> None:
+    """The SDK reads it again, on the loop: numbers with a fraction take it longest."""
+    start = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"n","arguments":{"a":['
+    worst = start + b"1.5e300," * (MOST_VALUES - 20) + b"0]}}}"
+    assert not isinstance(read(worst), Bad)
+    spent = 1.0
+    for _ in range(3):
+        before = time.thread_time()
+        jsonrpc_message_adapter.validate_python(json.loads(worst), by_name=False)
+        spent = min(spent, time.thread_time() - before)
+    assert spent < 0.08, "some 20 ms where this was written"
+    assert isinstance(read(start + b"1.5e300," * (MOST_VALUES + 20) + b"0]}}}"), Bad)
+
+
 def test_a_request_to_listen_is_small_because_it_is_kept_for_as_long_as_somebody_listens() -> None:
     listen = {
         **PING,
@@ -94,7 +117,7 @@ def test_a_request_to_listen_is_small_because_it_is_kept_for_as_long_as_somebody
     assert isinstance(long, Bad) and "16,384" in long.why and long.id == "p"
 
 
-@pytest.mark.parametrize("length", [100, 1_000_000])
+@pytest.mark.parametrize("length", [100, 17_000, 1_000_000])
 def test_a_large_message_is_not_read_on_the_loop(desk: Desk, length: int) -> None:
     """Else whoever sends many of them holds up everybody."""
     where: list[bool] = []

@@ -203,7 +203,7 @@ def test_however_many_sessions_are_opened_at_once_one_token_has_so_many(desk: De
             assert made.status_code == 200, "another token has its own"
 
     anyio.run(main)
-    assert sorted(codes) == [200] * 4 + [503] * 13
+    assert sorted(codes) == [200] * 4 + [429] * 13
 
 
 def test_who_says_again_and_again_that_he_is_there_is_there_once(desk: Desk) -> None:

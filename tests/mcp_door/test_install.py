@@ -2,13 +2,18 @@
 
 import json
 import os
+import subprocess
+import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
 from machine import Machine
+from metier.doors.cli import mcp_replace, metier
 from metier.doors.cli.mcp_client_file import TABLES, entry, with_server
 from metier.errors import ConfigError, StateError
 
@@ -107,6 +112,8 @@ def test_a_toml_file_is_added_to_and_its_comments_stay(tmp_path: Path) -> None:
         ("codex", "mcp_servers = { other = { command = 'x' } }\n"),
         ("codex", "[mcp_servers.metier]\ncommand = 'else'\n"),
         ("codex", "not toml"),
+        ("codex", "a" + ".a" * 6_000 + " = 1\n"),
+        ("codex", "a = " + "[" * 5_000),
     ],
 )
 def test_what_cannot_be_changed_safely_is_left_and_the_person_is_told_what_to_write(
@@ -226,17 +233,15 @@ def test_numbers_that_stay_what_they_are_are_no_reason_to_leave_a_file() -> None
 def test_when_it_cannot_be_written_nothing_is_left_beside_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from metier.doors.cli import mcp_install
-
     path = tmp_path / "mcp.json"
     path.write_text("{}", encoding="utf-8")
 
     def broken(*given: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(mcp_install.os, "replace", broken)
+    monkeypatch.setattr(mcp_replace.os, "replace", broken)
     with pytest.raises(StateError, match="No space left"):
-        mcp_install._write(str(path), "[]", "{}")
+        mcp_replace.replace(str(path), "[]", "{}")
     assert os.listdir(tmp_path) == ["mcp.json"] and path.read_text(encoding="utf-8") == "{}"
 
 
@@ -247,3 +252,109 @@ def test_nobody_is_written_down_whom_the_server_would_not_serve(tmp_path: Path, 
     done = machine.metier("mcp", "install", "cursor", "--yes", "--as", who, check=5)
     assert "\x1b" not in done.stderr and "metier principals" in done.stderr
     assert not (machine.home / ".cursor").exists()
+
+
+def test_six_installs_at_once_leave_six_servers(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    path = machine.home / PLACES["claude-code"]
+    path.write_text(json.dumps(OTHERS), encoding="utf-8")
+    names = [f"metier{number}" for number in range(6)]
+    program = str(Path(sys.executable).with_name("metier"))
+    running = [
+        subprocess.Popen(
+            [program, "mcp", "install", "claude-code", "--yes", "--name", name],
+            cwd=machine.project,
+            env={**machine.environ, "PYTHONPATH": os.environ.get("PYTHONPATH", "")},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in names
+    ]
+    said = [each.communicate(timeout=90)[0] for each in running]
+    assert all("✓ Written" in each for each in said)
+    now = json.loads(path.read_text(encoding="utf-8"))
+    assert set(now["mcpServers"]) == {"other", *names}
+    assert {**now, "mcpServers": OTHERS["mcpServers"]} == OTHERS
+    assert not [each for each in os.listdir(machine.home) if each.startswith(".metier-")]
+
+
+class Client:
+    """A client that writes its own file while somebody installs, each time before ours is put in its place."""
+
+    def __init__(self, path: Path, *texts: str) -> None:
+        self.path = path
+        self.texts = list(texts)
+
+    def write(self) -> None:
+        if self.texts:
+            self.path.write_text(self.texts.pop(0), encoding="utf-8")
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
+    """Have `act` done after the look and directly before the next one."""
+    keep = mcp_replace._keep
+
+    def kept(path: str, before: str) -> str:
+        act()
+        return keep(path, before)
+
+    monkeypatch.setattr(mcp_replace, "_keep", kept)
+
+
+def install(path: Path, *args: str) -> Result:
+    return CliRunner().invoke(metier, ["mcp", "install", "cursor", "--file", str(path), "--yes", *args])
+
+
+def test_what_a_client_writes_meanwhile_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = Path(os.path.realpath(tmp_path)) / "mcp.json"
+    path.write_text('{"theme": "dark"}', encoding="utf-8")
+    client = Client(path, '{"theme": "light"}', '{"theme": "light", "mcpServers": {"new": {"command": "x"}}}')
+    meanwhile(monkeypatch, client.write)
+    done = install(path)
+    assert done.exit_code == 0, done.output
+    now = json.loads(path.read_text(encoding="utf-8"))
+    assert now["theme"] == "light" and set(now["mcpServers"]) == {"new", "metier"}
+    kept = sorted(each for each in os.listdir(path.parent) if "before-metier" in each)
+    assert len(kept) == 1 and "new" in (path.parent / kept[0]).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"mcpServers": {"metier": {"command": "/other/metier", "args": ["mcp", "--as", "agent:x"]}}}',
+        '{"mcpServers": {"metier": {"command": "stranger", "args": []}}}',
+        "// a comment\n{}",
+        "no JSON",
+    ],
+)
+def test_what_would_be_another_change_than_was_shown_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    path = Path(os.path.realpath(tmp_path)) / "mcp.json"
+    path.write_text("{}", encoding="utf-8")
+    meanwhile(monkeypatch, Client(path, text).write)
+    done = install(path)
+    assert done.exit_code != 0
+    assert path.read_text(encoding="utf-8") == text
+    assert os.listdir(path.parent) == ["mcp.json"]
+
+
+def test_who_writes_without_end_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = Path(os.path.realpath(tmp_path)) / "mcp.json"
+    path.write_text("{}", encoding="utf-8")
+    meanwhile(monkeypatch, Client(path, *(f'{{"a": {number}}}' for number in range(50))).write)
+    done = install(path)
+    assert isinstance(done.exception, StateError) and "changed meanwhile" in str(done.exception)
+    assert "metier" not in path.read_text(encoding="utf-8")
+
+
+def test_a_folder_that_somebody_else_has_locked_is_waited_for_and_then_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(os.path.realpath(tmp_path)) / "mcp.json"
+    monkeypatch.setattr(mcp_replace, "_WAIT_SECONDS", 0.2)
+    with mcp_replace.only_one(str(path)):
+        done = install(path)
+    assert isinstance(done.exception, StateError) and "locked" in str(done.exception)
+    assert not path.exists()
+    assert install(path).exit_code == 0

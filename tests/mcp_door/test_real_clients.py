@@ -73,7 +73,7 @@ def test_what_needs_a_word_waits_and_the_client_is_told_how_to_decide_it(
         and f"metier approvals show {pending.id}" in said
         and "approvals approve" not in said
     )
-    assert (f"/#approval={pending.id}" in said) == (way == "http")
+    assert (f"/approvals/{pending.id}" in said) == (way == "http")
     assert person.asked == [], "an answer over this connection would approve nothing, so it is not asked for"
 
 

@@ -1,6 +1,7 @@
 """What a client is told of what there is: only what its principal is shown, in the names it is shown, and to nobody who is let in no more."""
 
 import json
+import threading
 from typing import Any
 
 import anyio
@@ -9,11 +10,14 @@ from mcp.shared.exceptions import MCPError
 
 from mcp_desk import AGENT, ENVELOPE, EVERY, HELLO, Desk, asked, text_of, until_answered
 from metier.catalog.here import owner
+from metier.doors.mcp import peer
 from metier.doors.mcp.peer import Peer
 from metier.doors.mcp.skill_files import why_not
 from metier.model.call import Principal
 from metier.model.outcome import Refused
-from metier.record.principals import revoke_principal
+from metier.model.role import Registered
+from metier.record.principals import add_principal, revoke_principal
+from metier.runtime import Runtime
 
 every = pytest.mark.parametrize(("way", "mode"), EVERY)
 HIDDEN = """---
@@ -128,19 +132,15 @@ def test_a_file_that_is_called_as_our_list_of_files_is_on_no_list(desk: Desk) ->
 
 
 def test_the_limit_of_a_file_that_can_be_read_is_said_where_files_are_asked_for(desk: Desk) -> None:
-    desk.write("large.txt", "x" * 262_145)
-    (desk.machine.skills / "tea" / "raw.bin").write_bytes(b"\xff\x00")
+    desk.write("large.txt", "x" * 700_001)
     desk.trust()
 
     async def main() -> None:
         async with desk.client("http", "2026-07-28") as client:
             [template] = (await client.list_resource_templates()).resource_templates
-            assert (
-                template.description is not None and "text of at most 262,144 bytes" in template.description
-            )
-            for path, why in (("large.txt", "262,144"), ("raw.bin", "not text")):
-                with pytest.raises(MCPError, match=why):
-                    await client.read_resource(f"skill://tea/{path}")
+            assert template.description is not None and "at most 700,000 bytes" in template.description
+            with pytest.raises(MCPError, match="700,000"):
+                await client.read_resource("skill://tea/large.txt")
 
     anyio.run(main)
 
@@ -193,3 +193,45 @@ def test_nobody_is_told_that_single_resources_can_be_listened_to(desk: Desk, mod
             assert said == {"toolsListChanged": True}
 
     anyio.run(main)
+
+
+@pytest.mark.parametrize("way", ["lines", "http"])
+def test_what_a_model_is_told_first_is_not_put_together_on_the_loop(desk: Desk, way: str) -> None:
+    where: list[bool] = []
+    made = Runtime.prompt
+
+    def watched(runtime: Runtime) -> str:
+        where.append(threading.current_thread() is threading.main_thread())
+        return made(runtime)
+
+    desk.patch.setattr(Runtime, "prompt", watched)
+
+    async def main() -> None:
+        async with desk.client(way, "legacy"):
+            pass
+
+    anyio.run(main)
+    assert where and not any(where)
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+def test_over_http_what_somebody_may_do_is_not_read_again_while_nothing_was_written(
+    desk: Desk, mode: str
+) -> None:
+    def read(*given: Any) -> Any:
+        raise AssertionError("the state was read")
+
+    desk.patch.setattr(peer, "_standing", read)
+
+    async def main() -> tuple[int, int]:
+        async with desk.client("http", mode) as client:
+            before = len((await client.list_tools()).tools) + len((await client.list_prompts()).prompts)
+            with desk.database() as database:
+                other = Registered(
+                    id="agent:other", kind="agent", on_behalf_of=owner(), roles=frozenset({"agent"})
+                )
+                assert add_principal(database, other, by=owner(), owner=owner()) == ""
+            return before, len((await client.list_resources()).resources)
+
+    tools, resources = anyio.run(main)
+    assert tools and resources

@@ -2,13 +2,14 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from machine import Machine
-from metier.doors.cli.mcp_found import Found, files_of
+from metier.doors.cli.mcp_found import Found, Unread, files_of, servers_in
 from metier.doors.cli.mcp_proposal import Proposal, propose
 
 TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
@@ -218,8 +219,8 @@ def test_a_file_that_is_both_the_users_and_the_projects_is_read_once(
     ("command", "args"),
     [
         ("metier", ["mcp"]),
-        ("/opt/x/bin/metier", ["mcp", "--as", "agent:a"]),
-        ("/usr/bin/python3", ["-m", "metier", "mcp"]),
+        (str(Path(sys.executable).with_name("metier")), ["mcp", "--as", "agent:a"]),
+        (sys.executable, ["-m", "metier", "mcp"]),
     ],
 )
 def test_our_own_entry_in_a_clients_configuration_is_passed_over_with_a_word(
@@ -229,3 +230,15 @@ def test_our_own_entry_in_a_clients_configuration_is_passed_over_with_a_word(
     said = machine.metier("mcp", "import", "claude-code", "--yes").stdout
     assert "that is Metier itself" in said
     assert not (machine.state / "skills" / "metier").exists()
+
+
+@pytest.mark.parametrize("text", ["a" + ".a" * 6_000 + " = 1", "a = " + "[" * 5_000, "a = " + "1" * 5_000])
+def test_a_projects_file_that_costs_too_much_to_parse_is_not_read_and_said(
+    machine: Machine, text: str
+) -> None:
+    path = machine.project / ".codex/config.toml"
+    path.parent.mkdir()
+    path.write_text(f"# theirs\n{text}\n", encoding="utf-8")
+    [found] = servers_in(str(path), str(machine.project))
+    assert isinstance(found, Unread)
+    assert "cannot be read" in found.why and "at line 2" in found.why

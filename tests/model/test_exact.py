@@ -1,9 +1,13 @@
 """Somebody who decides by what he reads must read what is there."""
 
+import json
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metier.model.digest import Json
 from metier.model.exact import laid_out, misleading, quoted
 
 HOSTILE = {
@@ -90,3 +94,69 @@ def test_numbers_and_empty_things_are_written_as_in_json() -> None:
     assert laid_out(value) == (
         '{\n  "a": null,\n  "b": true,\n  "c": 1,\n  "d": 1.5,\n  "e": [],\n  "f": {},\n  "g": ""\n}'
     )
+
+
+KINDS = {
+    "blanks": ("ls" + " " * 40 + "x", "run of blanks"),
+    "unseen": ("a\u200bb", "cannot be seen"),
+    "spelled": ("cafe\u0301", "another spelling"),
+    "alike": ("p\u0430ypal", "look alike"),
+}
+
+
+@pytest.mark.parametrize("last", KINDS)
+def test_apr_24_however_much_there_is_of_one_kind_every_other_kind_is_said_and_first(last: str) -> None:
+    """Whoever asks could else fill what is said with what is harmless."""
+    much = {f"{kind}{n}": text for kind, (text, _) in KINDS.items() if kind != last for n in range(500)}
+    said = misleading({**much, "last": KINDS[last][0]})
+    for _, words in KINDS.values():
+        assert any(words in each for each in said[: len(KINDS)]), words
+    assert any(each.startswith('"last" ') for each in said[: len(KINDS)])
+
+
+def test_apr_24_of_much_that_misleads_a_part_is_said_and_how_much_more_there_is() -> None:
+    assert len(misleading({str(n): "a\u200b" for n in range(5)})) == 5
+    said = misleading({str(n): "a\u200b" for n in range(1_500)})
+    assert len(said) == 6
+    assert any(each.startswith("1,495 more like this") for each in said)
+    mixed = misleading({"a": " ".join(f"p\u0430y{n}" for n in range(90))})
+    assert len(mixed) == 6 and any(each.startswith("85 more") for each in mixed)
+    unseen = "".join(map(chr, range(0xE0020, 0xE0060)))
+    assert "U+E0020" in misleading({"a": unseen})[0] and "and 56 more" in misleading({"a": unseen})[0]
+
+
+def test_apr_23_what_is_said_is_short_however_long_the_names_are() -> None:
+    value: Json = {"n" * 5_000: {"m" * 5_000: ["a\u200b", "p\u0430y" * 5_000]}, "\u200b" * 5_000: 1}
+    assert all(len(each) < 2_000 for each in misleading(value))
+    assert all(each.isprintable() for each in misleading(value))
+
+
+class Counted(str):
+    """How often something is made of a name."""
+
+    read = 0
+
+    def __getitem__(self, key: Any) -> str:
+        Counted.read += len(str.__getitem__(self, key))
+        return str.__getitem__(self, key)
+
+    def __format__(self, spec: str) -> str:
+        Counted.read += len(self)
+        return str.__format__(self, spec)
+
+
+def test_apr_29_a_long_name_is_not_read_again_for_every_text_below_it() -> None:
+    """Else one request of 65 kB keeps whoever should decide it waiting for half a minute, at every door."""
+    below: dict[str, Json] = {str(n): "é" for n in range(3_000)}
+    assert misleading({Counted("é" * 15_000): below}) == []
+    assert Counted.read < 20_000
+
+
+@pytest.mark.parametrize("levels", [1, 30])
+def test_apr_23_what_is_laid_out_grows_with_what_is_in_it_and_not_with_how_deep_it_is(levels: int) -> None:
+    value: Json = list(range(2_000))
+    for _ in range(levels):
+        value = {"a": value}
+    text = laid_out(value)
+    assert len(text) < 45 * 2_000
+    assert json.loads(text) == value

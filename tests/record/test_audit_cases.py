@@ -36,6 +36,7 @@ KINDS: dict[str, tuple[Event, str, str]] = {
     "decided by who may not": ("decision_refused", "warning", "security"),
     "expired": ("approval_expired", "info", "decision"),
     "cancelled": ("call_cancelled", "info", "action"),
+    "given to who asked": ("outcome_given", "info", "action"),
     "message with the operator": ("message_done", "info", "action"),
     "disabled": ("skill_disabled", "error", "security"),
     "enabled": ("skill_enabled", "info", "security"),

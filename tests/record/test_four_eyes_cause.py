@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from approval_kit import approve, ask, wanted
 from metier.config.telegram import TelegramSettings
-from metier.doors.cli.request import lines
+from metier.gate.in_words import lines
 from metier.model.approval import Approval
 from metier.model.call import AuthorizedCall, Cause
 from metier.model.role import ROLES

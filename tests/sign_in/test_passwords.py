@@ -10,8 +10,8 @@ from browser import Browser, browser, link_of
 from metier.catalog.here import owner
 from metier.doors.http import limits_sign_in as limits
 from metier.doors.http import passwords, sign_in
-from metier.doors.http.doors_db import DoorsDb
 from metier.record.credentials import revoke_credential, set_credential
+from metier.record.doors_db import DoorsDb
 from serve_kit import House, Premises
 
 PASSWORD = "correct horse battery staple"

@@ -116,7 +116,7 @@ def test_cap_12_a_token_that_is_over_is_out_at_the_next_request(
                     return (await client.get("/api/v1/me")).status_code
 
             async def known(token: str) -> Any:
-                return await keeper.who([(b"authorization", f"Bearer {token}".encode())], "GET")
+                return await keeper.who([(b"authorization", f"Bearer {token}".encode())])
 
             found = [await known(each) for each in (revoked, expired, his)]
             assert [await to_thread.run_sync(keeper.still, each) for each in found] == [True] * 3
@@ -186,7 +186,7 @@ def test_where_a_token_is_shown_no_cookie_counts(premises: Premises) -> None:
 
 async def pending(house: House, token: str) -> tuple[Runtime, Pending]:
     keeper = house.door.serving.gatekeeper
-    identity = await keeper.who([(b"authorization", f"Bearer {token}".encode())], "POST")
+    identity = await keeper.who([(b"authorization", f"Bearer {token}".encode())])
     runtime = house.door.serving.runtime(identity)
     outcome = await runtime.call(WRITE["tool"], WRITE["arguments"])
     assert isinstance(outcome, Pending), outcome

@@ -144,10 +144,10 @@ def test_web_04_without_that_check_a_foreign_page_acts_in_a_persons_name(
             from metier.doors.http.problem import Refusal
 
             with pytest.raises(Refusal) as refused:
-                await keeper.who(foreign, "GET")
+                await keeper.who(foreign)
             assert refused.value.problem.code == "foreign_page"
             monkeypatch.setattr(identities, "own_page", lambda *_: True)
-            assert (await keeper.who(foreign, "GET")).principal.id == owner()
+            assert (await keeper.who(foreign)).principal.id == owner()
 
     anyio.run(main)
 
@@ -259,7 +259,7 @@ def test_cap_12_who_is_revoked_is_out_at_once_and_whoever_has_his_id_next_is_not
             assert await it.me() == 200
             keeper = house.door.serving.gatekeeper
             raw = [(b"host", it.origin[7:].encode()), (b"sec-fetch-site", b"same-origin"), (b"cookie", f"{it.name}={it.cookie}".encode())]  # fmt: skip
-            identity = await keeper.who(raw, "GET")
+            identity = await keeper.who(raw)
             assert await to_thread.run_sync(keeper.still, identity)
             assert (
                 await to_thread.run_sync(lambda: revoke_principal(database, "human:ada", by=me, owner=me))
@@ -278,18 +278,49 @@ def test_cap_12_who_is_revoked_is_out_at_once_and_whoever_has_his_id_next_is_not
     anyio.run(main)
 
 
-def test_web_10_two_cookies_of_one_name_are_none(premises: Premises) -> None:
+def test_web_10_a_cookie_that_another_program_of_this_machine_added_keeps_nobody_out(
+    premises: Premises,
+) -> None:
+    """Cookies know no ports: whoever serves another one can add some of our name, for any part of our addresses."""
+
     async def main() -> None:
         async with premises.serving() as house, browser(house) as it:
             await sign_in(house, it)
-            value = it.cookie
+            mine = f"{it.name}={it.cookie}"
             it.client.cookies.clear()
-            for cookie in (
-                f"{it.name}={value}; {it.name}=x",
-                f"{it.name}=x; {it.name}={value}",
-            ):
-                assert (await it.get("/api/v1/me", cookie=cookie)).status_code == 401
-            assert (await it.get("/api/v1/me", cookie=f"a=b; {it.name}={value}")).status_code == 200
+            added = [f"{it.name}={each}" for each in ("x", "0" * 16 + "." + "1" * 64, "", "y" * 300)]
+            for cookies in ([mine, *added], [*added, mine], [added[0], mine], [mine, mine]):
+                shown = "; ".join(cookies)
+                assert (await it.get("/api/v1/me", cookie=shown)).status_code == 200, cookies
+                assert (await it.get("/", cookie=shown)).status_code == 200, cookies
+            assert (await it.get("/api/v1/me", cookie="; ".join(added))).status_code == 401
+            many = [f"{it.name}={each}" for each in range(100)]
+            assert (await it.get("/api/v1/me", cookie="; ".join([*many, mine]))).status_code == 401
+
+    anyio.run(main)
+
+
+def test_web_10_two_cookies_that_both_sign_in_are_nobody_and_both_end_with_the_next(
+    premises: Premises,
+) -> None:
+    """One of them may be of somebody who wants things done in his session."""
+
+    async def main() -> None:
+        async with (
+            premises.serving() as house,
+            browser(house) as it,
+            browser(house) as other,
+            browser(house) as third,
+        ):
+            for each in (it, other):
+                await sign_in(house, each)
+            both = f"{it.name}={it.cookie}; {it.name}={other.cookie}"
+            for path in ("/api/v1/me", "/"):
+                assert (await third.get(path, cookie=both)).status_code == 401
+            assert (await it.me(), await other.me()) == (200, 200)  # control
+            made = await third.post("/api/v1/sign-in/link", {"token": await link_of(house)}, cookie=both)
+            assert made.status_code == 200
+            assert (await it.me(), await other.me()) == (401, 401)
 
     anyio.run(main)
 

@@ -12,6 +12,7 @@ from metier.kernel.telegram_buttons import Buttons
 from metier.model.approval import Approval
 from metier.model.call import Principal, Surroundings
 from metier.model.digest import Json
+from metier.model.instant import written
 from metier.model.outcome import Outcome, Pending
 from metier.model.role import ROLES, Registered
 from metier.record.database import Database
@@ -165,7 +166,7 @@ def test_tg_05_a_button_is_no_longer_than_telegram_takes_and_no_two_are_alike(tm
         principal="agent:cli",
         state="pending",
         asked_at="",
-        expires_at=time.time() + 60,
+        expires_at=written(time.time() + 60),
         fingerprint="f",
     )
     numbers = {buttons.make(request, "7", user, "title", "od") for user in range(50)}

@@ -14,6 +14,7 @@ from metier.kernel import announce
 from metier.kernel.delivery_ports import Never
 from metier.kernel.store import Store
 from metier.model.approval import Approval, Shown
+from metier.model.instant import written
 from metier.model.outcome import Pending
 from metier.model.role import Registered
 from metier.record.database import Database
@@ -108,7 +109,7 @@ def test_tg_11_what_can_be_asked_may_be_longer_than_what_can_be_sent() -> None:
         principal="agent:cli",
         state="pending",
         asked_at="",
-        expires_at=time.time() + 60,
+        expires_at=written(time.time() + 60),
         shown=shown,
     )
     made = request(long, "human:ada")

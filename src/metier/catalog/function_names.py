@@ -23,6 +23,8 @@ from metier.model.text import one_line
 BUILT_IN: Final = ("read_skill", "run_in_skill")
 """Of the tools that belong to no skill."""
 TAKEN: Final = "tool_name_taken"
+SHADOWS: Final = "tool_name_shadows"
+"""The same of a tool of an MCP server, of which also the plain name counts."""
 
 _OUTWARD: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _OTHER: Final = re.compile(r"[^a-zA-Z0-9_-]")
@@ -74,13 +76,17 @@ def functions_of(by_name: Mapping[str, Listed]) -> dict[str, str]:
         for tool in skill.tools:
             if tool.audience == "model":
                 functions.setdefault(outward_of(tool), tool.name)
+    for each in by_name.values():
+        # Who was shown a tool before it was held back calls it by the name he knows, and is to be told.
+        for name in each.skill.held_back if each.skill is not None else ():
+            functions.setdefault(outward(name), name)
     return functions
 
 
 def name_problems(each: Listed) -> list[str]:
     """What is to be said of the names that a skill wants and cannot have."""
     lacking = [str(error) for error in each.missing if error.type == "function name"]
-    return lacking + [found.message for found in each.diagnostics if found.code == TAKEN]
+    return lacking + [found.message for found in each.diagnostics if found.code in (TAKEN, SHADOWS)]
 
 
 def _kept(listed: Iterable[Listed]) -> dict[str, str]:

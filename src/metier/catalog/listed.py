@@ -11,6 +11,7 @@ from metier.dialects.risk import Risk
 from metier.model.diagnostic import Diagnostic
 from metier.model.requirement import RequirementError
 from metier.model.skill import Skill
+from metier.model.text import one_line
 from metier.openfile import Signature
 
 UNREAD: Final = "it exists only as code and was not read yet; `metier skills trust` runs it in a sandbox without permissions, to read it"
@@ -60,7 +61,20 @@ class Listed(Struct, frozen=True, kw_only=True, gc=False):
             return "broken"
         if self.skill.status != "active":
             return self.skill.status
-        return "unavailable" if self.missing or self.probe else "usable"
+        return "unavailable" if self.missing or self.probe or self._all_held_back else "usable"
+
+    @property
+    def held_back(self) -> str:
+        """How many tools of an MCP server are held back, and what to do; empty when none is."""
+        if self.skill is None or not self.skill.held_back:
+            return ""
+        many = len(self.skill.held_back)
+        tools = f"{many} of {many + len(self.skill.tools)} tools {'is' if many == 1 else 'are'}"
+        return f"{tools} held back, for the server changed; `metier skills trust {one_line(self.name, 80)}` shows what"
+
+    @property
+    def _all_held_back(self) -> bool:
+        return self.skill is not None and bool(self.skill.held_back) and not self.skill.tools
 
     @property
     def why(self) -> str:
@@ -75,7 +89,9 @@ class Listed(Struct, frozen=True, kw_only=True, gc=False):
             server = self.skill is not None and self.skill.dialect == "mcp_server"
             return UNASKED if server else UNREAD
         errors = [found.message for found in self.diagnostics if found.severity == "error"]
-        return "; ".join(errors or map(str, self.missing))
+        if errors or self.missing:
+            return "; ".join(errors or map(str, self.missing))
+        return self.held_back if self._all_held_back else ""
 
     @property
     def instead(self) -> str:

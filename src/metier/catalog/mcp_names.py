@@ -5,12 +5,18 @@ server that calls its tool like that of another gets to hear what was meant for 
 Metier's own tools, those of other skills, and those of servers that were let in before.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from msgspec.structs import replace
 
-from metier.catalog.function_names import BUILT_IN, outward_of
+from metier.catalog.function_names import (
+    BUILT_IN,
+    SHADOWS,
+    name_problems,
+    outward_of,
+    with_function_names,
+)
 from metier.catalog.listed import Listed
 from metier.dialects.names import tool_skeleton
 from metier.model.diagnostic import Diagnostic
@@ -19,7 +25,6 @@ from metier.model.requirement import RequirementError
 from metier.model.skill import Skill
 from metier.model.text import one_line
 
-SHADOWS: Final = "tool_name_shadows"
 _EVERYBODYS: Final = frozenset({"execute", "main", "run"})
 """What dialects call the one tool of a skill."""
 
@@ -52,6 +57,34 @@ def with_server_names(by_name: Mapping[str, Listed]) -> dict[str, Listed]:
             )
             found[each.name] = replace(each, diagnostics=(*each.diagnostics, note))
     return found
+
+
+def clashes(
+    each: Listed, read: Skill, by_name: Mapping[str, Listed], listed: Iterable[Listed], *, since: str
+) -> list[str]:
+    """What will be said of the names of a server once it is let in, for who is still to say yes.
+
+    Args:
+        each: the server as the catalog has it now.
+        read: with the tools that it told.
+        by_name: all others; `each` among them counts as if it were let in.
+        listed: those too that answer to no name.
+        since: since when he lets it in; who was let in before keeps his names.
+    """
+    skill = replace(read, status="active", why="", digest=read.digest or "sha256:")
+    let_in = replace(
+        each,
+        skill=skill,
+        missing=(),
+        diagnostics=(),
+        shadowed_by="",
+        probe=False,
+        entrusted=True,
+        since=since,
+    )
+    others = (one for one in listed if one.folder != each.folder)
+    found = with_server_names(with_function_names({**by_name, each.name: let_in}, others))
+    return name_problems(found[each.name])
 
 
 def _counts(each: Listed) -> bool:

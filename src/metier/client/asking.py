@@ -20,6 +20,8 @@ HOUR: Final = 3_600.0
 """For what runs, unless something else is said: who hangs up ends it, and a server that vanished is not waited for without end."""
 _CONNECT: Final = 10.0
 _HERE: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+UNANSWERED: Final = (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError)
+"""What the transport raises where no answer came."""
 _T = TypeVar("_T")
 ToolShape: TypeAlias = Literal["openai", "openai_responses", "anthropic", "mcp"]
 
@@ -46,6 +48,7 @@ class CallState(msgspec.Struct, frozen=True, kw_only=True):
     """`pending`, `approved`, `running`, `completed`, `failed`, `refused` or `interrupted`."""
     tool: str
     principal: str
+    on_behalf_of: str = ""
     skill: str = ""
     began_at: str = ""
     ended_at: str = ""
@@ -100,10 +103,15 @@ class Asked(msgspec.Struct, Generic[_T], frozen=True, kw_only=True):
     key: str = ""
     patience: float | None = PATIENCE
     """Seconds to wait for an answer; None for as long as it takes."""
+    accept: str = "application/json"
+    more: tuple[tuple[str, str], ...] = ()
+    """Further headers."""
+    within: str = ""
+    """The one field of the answer that is given out; empty where it is all of it."""
 
     def headers(self, token: str) -> list[tuple[str, str]]:
         """With who asks."""
-        made = [("Authorization", f"Bearer {token}"), ("Accept", "application/json")]
+        made = [("Authorization", f"Bearer {token}"), ("Accept", self.accept), *self.more]
         if self.body is not msgspec.UNSET:
             made.append(("Content-Type", "application/json"))
         return [*made, *([("Idempotency-Key", f'"{self.key}"')] if self.key else [])]
@@ -130,6 +138,16 @@ class Asked(msgspec.Struct, Generic[_T], frozen=True, kw_only=True):
             "when you ask again with the same one",
         )
 
+    def grown(self, got: bytearray, data: bytes, status: int) -> None:
+        """Take a further piece of the answer.
+
+        Raises:
+            ApiError: when it has no end.
+        """
+        got += data
+        if len(got) > MOST_BYTES:
+            raise ApiError(status, "too_large", "the server's answer has no end", remedy="Ask for less of it")
+
     def read(self, status: int, data: bytes) -> _T:
         """What was answered.
 
@@ -138,8 +156,10 @@ class Asked(msgspec.Struct, Generic[_T], frozen=True, kw_only=True):
         """
         if status in (200, 202):
             try:
-                return msgspec.json.decode(data, type=self.shape)
-            except (msgspec.MsgspecError, RecursionError):
+                if not self.within:
+                    return msgspec.json.decode(data, type=self.shape)
+                return msgspec.json.decode(data, type=dict[str, self.shape])[self.within]
+            except (msgspec.MsgspecError, RecursionError, KeyError):
                 raise ApiError(status, "not_understood", "the server's answer is not understood") from None
         raise problem(status, data)
 
@@ -245,28 +265,34 @@ def cancel(call_id: str) -> Asked[dict[str, Json]]:
     return Asked(method="POST", path=f"/api/v1/calls/{quote(call_id, safe='')}/cancel", shape=dict[str, Json])
 
 
-def tools(shape: ToolShape) -> Asked[dict[str, list[dict[str, Json]]]]:
-    return Asked(method="GET", path=f"/api/v1/tools?shape={shape}", shape=dict[str, list[dict[str, Json]]])
+def tools(shape: ToolShape) -> Asked[list[dict[str, Json]]]:
+    path = f"/api/v1/tools?shape={shape}"
+    return Asked(method="GET", path=path, shape=list[dict[str, Json]], within="tools")
 
 
-def skills() -> Asked[dict[str, list[SkillShown]]]:
-    return Asked(method="GET", path="/api/v1/skills", shape=dict[str, list[SkillShown]])
+def skills() -> Asked[list[SkillShown]]:
+    return Asked(method="GET", path="/api/v1/skills", shape=list[SkillShown], within="skills")
 
 
-def prompt(message: str, full: bool) -> Asked[dict[str, str]]:
+def prompt(message: str, full: bool) -> Asked[str]:
     query = urlencode({"message": message, "full": "true" if full else "false"})
-    return Asked(method="GET", path=f"/api/v1/prompt?{query}", shape=dict[str, str])
+    return Asked(method="GET", path=f"/api/v1/prompt?{query}", shape=str, within="text")
 
 
-def handle(tool_calls: object, patience: float | None) -> Asked[dict[str, list[dict[str, Json]]]]:
-    shape = dict[str, list[dict[str, Json]]]
-    body = {"tool_calls": tool_calls}
-    return Asked(method="POST", path="/api/v1/handle", shape=shape, body=body, patience=patience)
+def handle(tool_calls: object, wait: float, patience: float | None) -> Asked[list[dict[str, Json]]]:
+    return Asked(
+        method="POST",
+        path="/api/v1/handle",
+        shape=list[dict[str, Json]],
+        within="messages",
+        body={"tool_calls": tool_calls, "wait": wait},
+        patience=patience,
+    )
 
 
-def approvals(over: bool) -> Asked[dict[str, list[Approval]]]:
+def approvals(over: bool) -> Asked[list[Approval]]:
     path = f"/api/v1/approvals?over={'true' if over else 'false'}"
-    return Asked(method="GET", path=path, shape=dict[str, list[Approval]])
+    return Asked(method="GET", path=path, shape=list[Approval], within="approvals")
 
 
 def approval(id: str) -> Asked[Approval]:
@@ -290,6 +316,21 @@ def take_up(id: str, wait: float, patience: float | None) -> Asked[Outcome]:
 
 
 # --- what happens
+
+_SILENCE: Final = 60.0
+"""The server says something at least every quarter of a minute."""
+
+
+def events(after: int | None) -> Asked[Change]:
+    """A stream: `Frames` reads it."""
+    return Asked(
+        method="GET",
+        path="/api/v1/events",
+        shape=Change,
+        patience=_SILENCE,
+        accept="text/event-stream",
+        more=() if after is None else (("Last-Event-ID", str(after)),),
+    )
 
 
 class Frames:

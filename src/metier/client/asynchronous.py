@@ -1,13 +1,14 @@
 """The client for programs with an event loop."""
 
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Self, TypeVar, final
 
 import httpcore2
 
 import metier.client.asking as asking
-from metier.client.asking import ApiError, Asked, CallState, Change, Frames, SkillShown, ToolShape
+from metier.client.asking import Asked, CallState, Change, Frames, SkillShown, ToolShape
 from metier.model.approval import Approval, Scope
 from metier.model.digest import Json
 from metier.model.outcome import Outcome
@@ -78,30 +79,34 @@ class AsyncClient:
 
     async def tools(self, shape: ToolShape = "openai") -> list[dict[str, Json]]:
         """The tools a model can call, in a provider's shape."""
-        return (await self._ask(asking.tools(shape)))["tools"]
+        return await self._ask(asking.tools(shape))
 
     async def handle(
-        self, tool_calls: object, *, patience: float | None = asking.HOUR
+        self, tool_calls: object, *, wait: float = 0.0, patience: float | None = asking.HOUR
     ) -> list[dict[str, Json]]:
         """Answer a provider's own tool calls, its objects or plain JSON, with its own result messages. For agents.
+
+        Args:
+            wait: seconds each of them waits for somebody's word, where it takes one.
+            patience: as for `call`.
 
         Raises:
             ApiError: when the request was not done.
             TypeError: for what is nothing that a provider sends.
         """
-        return (await self._ask(asking.handle(tool_calls, patience)))["messages"]
+        return await self._ask(asking.handle(tool_calls, wait, patience))
 
     async def skills(self) -> list[SkillShown]:
         """The skills there are."""
-        return (await self._ask(asking.skills()))["skills"]
+        return await self._ask(asking.skills())
 
     async def prompt(self, message: str = "", *, full: bool = False) -> str:
         """The text that tells a model which skills there are."""
-        return (await self._ask(asking.prompt(message, full)))["text"]
+        return await self._ask(asking.prompt(message, full))
 
     async def approvals(self, *, over: bool = False) -> list[Approval]:
         """What waits for a decision: all of it for who may decide, else your own."""
-        return (await self._ask(asking.approvals(over)))["approvals"]
+        return await self._ask(asking.approvals(over))
 
     async def approval(self, id: str) -> Approval:
         """One request."""
@@ -125,37 +130,32 @@ class AsyncClient:
         Raises:
             ApiError: when it cannot be listened to, or the connection broke; go on with the last `seq`.
         """
-        headers = [("Authorization", f"Bearer {self._token}"), ("Accept", "text/event-stream")]
-        if after is not None:
-            headers.append(("Last-Event-ID", str(after)))
-        timeout = {"connect": 10.0, "read": 60.0, "write": 30.0, "pool": 30.0}
-        frames = Frames()
+        asked, frames = asking.events(after), Frames()
         try:
-            async with self._pool.stream(
-                "GET", f"{self._url}/api/v1/events", headers=headers, extensions={"timeout": timeout}
-            ) as response:
+            async with self._stream(asked) as response:
                 if response.status != 200:
                     raise asking.problem(response.status, await response.aread())
                 async for data in response.aiter_stream():
                     for change in frames.take(data):
                         yield change
-        except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError) as error:
+        except asking.UNANSWERED as error:
             raise asking.no_answer(error) from None
 
     async def _ask(self, asked: Asked[_T]) -> _T:
         got = bytearray()
         try:
-            async with self._pool.stream(
-                asked.method,
-                f"{self._url}{asked.path}",
-                headers=asked.headers(self._token),
-                content=asked.content,
-                extensions={"timeout": asked.timeouts},
-            ) as response:
+            async with self._stream(asked) as response:
                 async for data in response.aiter_stream():
-                    got += data
-                    if len(got) > asking.MOST_BYTES:
-                        raise ApiError(response.status, "too_large", "the server's answer has no end")
-        except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError) as error:
+                    asked.grown(got, data, response.status)
+        except asking.UNANSWERED as error:
             raise asked.no_answer(error) from None
         return asked.read(response.status, bytes(got))
+
+    def _stream(self, asked: Asked[_T]) -> AbstractAsyncContextManager[httpcore2.Response]:
+        return self._pool.stream(
+            asked.method,
+            f"{self._url}{asked.path}",
+            headers=asked.headers(self._token),
+            content=asked.content,
+            extensions={"timeout": asked.timeouts},
+        )

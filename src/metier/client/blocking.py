@@ -1,13 +1,14 @@
 """The client for programs without an event loop."""
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Self, TypeVar, final
 
 import httpcore2
 
 import metier.client.asking as asking
-from metier.client.asking import ApiError, Asked, CallState, Change, Frames, SkillShown, ToolShape
+from metier.client.asking import Asked, CallState, Change, Frames, SkillShown, ToolShape
 from metier.model.approval import Approval, Scope
 from metier.model.digest import Json
 from metier.model.outcome import Outcome
@@ -78,28 +79,34 @@ class Client:
 
     def tools(self, shape: ToolShape = "openai") -> list[dict[str, Json]]:
         """The tools a model can call, in a provider's shape."""
-        return (self._ask(asking.tools(shape)))["tools"]
+        return self._ask(asking.tools(shape))
 
-    def handle(self, tool_calls: object, *, patience: float | None = asking.HOUR) -> list[dict[str, Json]]:
+    def handle(
+        self, tool_calls: object, *, wait: float = 0.0, patience: float | None = asking.HOUR
+    ) -> list[dict[str, Json]]:
         """Answer a provider's own tool calls, its objects or plain JSON, with its own result messages. For agents.
+
+        Args:
+            wait: seconds each of them waits for somebody's word, where it takes one.
+            patience: as for `call`.
 
         Raises:
             ApiError: when the request was not done.
             TypeError: for what is nothing that a provider sends.
         """
-        return (self._ask(asking.handle(tool_calls, patience)))["messages"]
+        return self._ask(asking.handle(tool_calls, wait, patience))
 
     def skills(self) -> list[SkillShown]:
         """The skills there are."""
-        return (self._ask(asking.skills()))["skills"]
+        return self._ask(asking.skills())
 
     def prompt(self, message: str = "", *, full: bool = False) -> str:
         """The text that tells a model which skills there are."""
-        return (self._ask(asking.prompt(message, full)))["text"]
+        return self._ask(asking.prompt(message, full))
 
     def approvals(self, *, over: bool = False) -> list[Approval]:
         """What waits for a decision: all of it for who may decide, else your own."""
-        return (self._ask(asking.approvals(over)))["approvals"]
+        return self._ask(asking.approvals(over))
 
     def approval(self, id: str) -> Approval:
         """One request."""
@@ -123,36 +130,31 @@ class Client:
         Raises:
             ApiError: when it cannot be listened to, or the connection broke; go on with the last `seq`.
         """
-        headers = [("Authorization", f"Bearer {self._token}"), ("Accept", "text/event-stream")]
-        if after is not None:
-            headers.append(("Last-Event-ID", str(after)))
-        timeout = {"connect": 10.0, "read": 60.0, "write": 30.0, "pool": 30.0}
-        frames = Frames()
+        asked, frames = asking.events(after), Frames()
         try:
-            with self._pool.stream(
-                "GET", f"{self._url}/api/v1/events", headers=headers, extensions={"timeout": timeout}
-            ) as response:
+            with self._stream(asked) as response:
                 if response.status != 200:
                     raise asking.problem(response.status, response.read())
                 for data in response.iter_stream():
                     yield from frames.take(data)
-        except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError) as error:
+        except asking.UNANSWERED as error:
             raise asking.no_answer(error) from None
 
     def _ask(self, asked: Asked[_T]) -> _T:
         got = bytearray()
         try:
-            with self._pool.stream(
-                asked.method,
-                f"{self._url}{asked.path}",
-                headers=asked.headers(self._token),
-                content=asked.content,
-                extensions={"timeout": asked.timeouts},
-            ) as response:
+            with self._stream(asked) as response:
                 for data in response.iter_stream():
-                    got += data
-                    if len(got) > asking.MOST_BYTES:
-                        raise ApiError(response.status, "too_large", "the server's answer has no end")
-        except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError) as error:
+                    asked.grown(got, data, response.status)
+        except asking.UNANSWERED as error:
             raise asked.no_answer(error) from None
         return asked.read(response.status, bytes(got))
+
+    def _stream(self, asked: Asked[_T]) -> AbstractContextManager[httpcore2.Response]:
+        return self._pool.stream(
+            asked.method,
+            f"{self._url}{asked.path}",
+            headers=asked.headers(self._token),
+            content=asked.content,
+            extensions={"timeout": asked.timeouts},
+        )

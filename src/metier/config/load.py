@@ -41,7 +41,9 @@ from metier.config.settings import (
     TelemetrySettings,
 )
 from metier.errors import ConfigError
+from metier.model import stricttoml
 from metier.model.diagnostic import Diagnostic
+from metier.model.text import one_line
 from metier.openfile import has_second_name, read_small
 
 MAX_BYTES: Final = 1_048_576
@@ -265,14 +267,10 @@ def _read(path: str, *, required: bool) -> tuple[bytes, os.stat_result] | None:
 
 
 def _parse(data: bytes, path: str) -> dict[str, Any]:
-    import tomllib  # most installations have no file to parse
-
     try:
-        return tomllib.loads(data.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8 (byte {error.start})", remedy="Save it as UTF-8") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}", remedy="Correct that line") from None
+        return stricttoml.loads(data)
+    except stricttoml.TomlError as error:
+        raise ConfigError(f"{path}: {one_line(str(error), 200)}", remedy=error.remedy) from None
 
 
 _T = TypeVar("_T", _File, _ProjectFile)

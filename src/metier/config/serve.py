@@ -49,7 +49,7 @@ class ServeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     session_hours: Annotated[float, Meta(gt=0, le=720)] = 12.0
     """After that one signs in again, however busy one was."""
     idle_minutes: Annotated[float, Meta(gt=0, le=43_200)] = 120.0
-    """After so long without a request too."""
+    """After so long in which one went to no page and did nothing too."""
     oidc: OidcSettings = OidcSettings()
 
 

@@ -73,7 +73,7 @@ def tools_of(
     newer: dict[str, Json],
     words: dict[str, Words],
 ) -> tuple[Tool, ...]:
-    """Those that can be called."""
+    """Those that can be called. Which are held back is said among the draft's words."""
     listed = named(listing)
     held = changes(listing, newer) if newer else {}
     for name, how in held.items():
@@ -85,6 +85,7 @@ def tools_of(
     own = {
         name: said.called or name for name in listed if (said := words.get(name, Words())).offered
     }  # one that is hidden is taken for no other
+    draft.words["held_back"] = _held_back(skill, own, held, words)
     for name, told in listed.items():
         said = words.get(name, Words())
         if name not in own or name in held:
@@ -97,6 +98,19 @@ def tools_of(
     for problem in _left_out(listing):
         draft.note("tool_left_out", "warning", problem)
     return tuple(tools)
+
+
+def _held_back(
+    skill: str, own: dict[str, str], held: dict[str, str], words: dict[str, Words]
+) -> dict[str, str]:
+    """What nobody can call for now, by the names it would be called by; without what is hidden anyway, or has no name."""
+    found: dict[str, str] = {}
+    for name, how in held.items():
+        said = words.get(name, Words())
+        called = own.get(name) or said.called or name
+        if said.offered and NAME.fullmatch(called):
+            found[f"{skill}/{called}"] = how.partition(":")[0]
+    return found
 
 
 def _problem(name: str, own: dict[str, str], told: dict[str, Json]) -> str:

@@ -13,6 +13,9 @@ from metier.model.skill_path import base_dir
 from metier.model.text import one_line
 
 MAX_FILE_BYTES: Final = 262_144
+"""Of a file that a model is shown."""
+MAX_BYTES: Final = 700_000
+"""Of a file whose bytes are handed to a program: in base64 it fits into the one MiB that clients take as one message."""
 
 TOOL: Final = Tool(
     name="read_skill",
@@ -50,12 +53,7 @@ def read_skill(call_id: str, skill: Skill, snapshot: Snapshot, path: str | None)
     wanted = skill.manifest if path is None else path
     data = snapshot.read(wanted)
     if data is None:
-        names = ", ".join(one_line(file.path, PATH_LIMIT) for file in snapshot.files[:20])
-        return Failed(
-            call_id=call_id,
-            code="not_found",
-            message=f"skill {skill.name!r} has no file {wanted!r}; it has: {names}",
-        )
+        return _not_found(call_id, skill, snapshot, wanted)
     if len(data) > MAX_FILE_BYTES and path is not None:
         return Failed(
             call_id=call_id,
@@ -73,3 +71,27 @@ def read_skill(call_id: str, skill: Skill, snapshot: Snapshot, path: str | None)
     resources = [file.path for file in snapshot.files if file.path != skill.manifest]
     body = instructions(data, skill.manifest)
     return Completed(call_id=call_id, value=skill_content(skill, body, resources, base_dir=base_dir(skill)))
+
+
+def hand_out(call_id: str, skill: Skill, snapshot: Snapshot, path: str) -> Completed | Failed:
+    """Which bytes a door hands out by itself, any that the bundle lists as `path`, as far as they are not too many."""
+    file = next((each for each in snapshot.files if each.path == path), None)
+    if file is None:
+        return _not_found(call_id, skill, snapshot, path)
+    if file.size > MAX_BYTES:
+        return Failed(
+            call_id=call_id,
+            code="too_large",
+            message=f"{path!r} has {file.size:,} bytes, and at most {MAX_BYTES:,} are handed out; a run of the skill has the whole "
+            "file: call run_in_skill with a script of it that reads what is wanted",
+        )
+    return Completed(call_id=call_id, value=f"{path}: {file.size:,} bytes, sha256:{file.sha256}")
+
+
+def _not_found(call_id: str, skill: Skill, snapshot: Snapshot, path: str) -> Failed:
+    names = ", ".join(one_line(file.path, PATH_LIMIT) for file in snapshot.files[:20])
+    return Failed(
+        call_id=call_id,
+        code="not_found",
+        message=f"skill {skill.name!r} has no file {path!r}; it has: {names}",
+    )

@@ -72,6 +72,8 @@ def results(
     shapes: Sequence[Answer] = ("value",) * len(asked) if answers is None else answers
     for call, outcome, answer in zip(asked, outcomes, shapes, strict=True):
         text, failed = content(outcome, answer), not isinstance(outcome, Completed)
+        if said := ran_before(outcome):
+            text = f"{text}\n\n{said}"
         match call.shape:
             case "openai":
                 messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
@@ -114,6 +116,12 @@ def content(outcome: Outcome, answer: Answer = "value") -> str:
             return _trouble("pending_approval", "; ".join(outcome.reasons), _WAIT, outcome.approval_id)
         case _:
             assert_never(outcome)
+
+
+def ran_before(outcome: Outcome) -> str:
+    """What a model is told besides where it ran when it was asked before, and not now; empty where it ran now, or nothing did."""
+    earlier = outcome.earlier if isinstance(outcome, Completed | Failed) else None
+    return _sendable(earlier.text) if earlier is not None else ""
 
 
 def _trouble(code: str, message: str, remedy: str, approval_id: str = "") -> str:

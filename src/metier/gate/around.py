@@ -94,6 +94,11 @@ def around(
     }
 
 
+def lasting(found: Mapping[str, Json]) -> dict[str, Json]:
+    """Of what an act depends on, what it cannot have changed by running: not where its paths lead now, and what lies there."""
+    return {name: each for name, each in found.items() if name not in ("paths", "workspace", "replaces")}
+
+
 def named_programs(valid: ValidCall, ground: Ground) -> dict[str, OperatorProgram]:
     """The programs of a call that stand for what the operator says."""
     return {

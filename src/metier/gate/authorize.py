@@ -11,6 +11,7 @@ from metier.gate.budget import budgets
 from metier.gate.floor import floor
 from metier.gate.ladder import is_disclosure, is_operation, ladder
 from metier.gate.principals import is_own_act
+from metier.gate.reachable import while_stopped
 from metier.gate.roles import roles
 from metier.gate.rules import rules
 from metier.gate.situation import NO_PERMISSIONS, Situation
@@ -22,6 +23,7 @@ from metier.model.verdict import Decision, Verdict, decide
 Layer: TypeAlias = Callable[[ValidCall, Situation], Verdict]
 
 _GOING_ON: Final = Verdict.abstain("nothing is stopped")
+_NOT_STOPPED: Final = Verdict.abstain("a stop does not refuse this")
 _ENABLED: Final = Verdict.abstain("not disabled")
 _WHOLE: Final = Verdict.abstain("nothing is broken")
 _NO_SKILL: Final = Verdict.abstain("concerns no skill")
@@ -77,7 +79,9 @@ def _deciding(valid: ValidCall, verdict: Verdict, situation: Situation) -> str:
 
 
 def running(valid: ValidCall, situation: Situation) -> Verdict:
-    """While everything is stopped nothing runs, whoever asks."""
+    """While everything is stopped nothing runs, whoever asks. What lifts the stop, or only looks, is not what was stopped."""
+    if situation.stopped and while_stopped(valid.tool):
+        return _NOT_STOPPED
     if situation.stopped:
         return Verdict.deny(f"everything is stopped: {situation.stopped}")
     return _GOING_ON

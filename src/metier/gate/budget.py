@@ -7,6 +7,7 @@ anything of his budget: else whoever may do little could use up what a tool has 
 from typing import Final
 
 from metier.config.settings import BudgetSettings, Window
+from metier.gate.reachable import only_takes_away
 from metier.gate.situation import Situation
 from metier.model.call import ValidCall
 from metier.model.verdict import Verdict
@@ -19,6 +20,8 @@ _WITHIN: Final = Verdict.abstain("within every budget")
 def scopes(valid: ValidCall, settings: BudgetSettings) -> tuple[Scope, ...]:
     """Everything that this call would be counted in: four at most."""
     principal, tool = valid.call.principal.id, valid.tool
+    if only_takes_away(tool):
+        return ()
     fired = tool.name == HOOK and valid.call.unattended
     if fired and valid.call.parent is not None:
         return ()  # part of a call that was counted; else whoever calls tools uses up what the owner may do

@@ -1,9 +1,10 @@
 """What every layer would say about a call that is not made, and how it would end. Nothing is recorded, nothing runs."""
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias, final
+from typing import Final, Literal, TypeAlias, final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from metier.gate.approve import Asked, approve
 from metier.gate.around import hidden_interpreter, program_files
@@ -34,6 +35,8 @@ NAMES: Mapping[str, str] = {
 }
 """The layers, as people call them."""
 
+_HIDDEN: Final = "it is for certain arguments, and which is told only to who may approve"
+
 
 @final
 class Said(Struct, frozen=True, kw_only=True):
@@ -61,8 +64,15 @@ class Explained(Struct, frozen=True, kw_only=True):
     """Standing grants for this tool, and whether each would answer."""
 
 
-def explain(valid: ValidCall, situation: Situation) -> Explained:
-    """Ask every layer, and then whoever would be asked."""
+def explain(valid: ValidCall, situation: Situation, *, exactly: bool = True) -> Explained:
+    """Ask every layer, and then whoever would be asked.
+
+    Args:
+        exactly: whether who reads this may know which arguments a standing grant is for. Who may not could find them out by trying.
+    """
+    hidden = () if exactly else tuple(grant for grant in situation.grants if grant.arguments)
+    if hidden:
+        situation = replace(situation, grants=tuple(each for each in situation.grants if not each.arguments))
     answered = [(name, verdict) for name, _, verdict in verdicts(valid, situation)]
     layers = tuple(_said(NAMES.get(name, name), verdict) for name, verdict in answered)
     verdict = decide(verdict for _, verdict in answered)
@@ -85,6 +95,11 @@ def explain(valid: ValidCall, situation: Situation) -> Explained:
                     reasons = (*reasons, f"answered by the standing grant {after.evidence}")
         if verdict.decision is Decision.ASK:
             grants = tuple(
+                Said(layer=grant.id, decision="perhaps", reasons=(_HIDDEN,))
+                for grant in hidden
+                if grant.tool == valid.tool.name
+            )
+            grants += tuple(
                 Said(layer=grant.id, decision="no" if why else "yes", reasons=(why or "it answers",))
                 for grant in situation.grants
                 if grant.tool == valid.tool.name

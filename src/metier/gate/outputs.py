@@ -14,13 +14,7 @@ def held_to_its_word(outcome: Completed | Failed, tool: Tool) -> Completed | Fai
     """The outcome in its one form, or that it returned what it never declared; the place is named, the value is not quoted."""
     if isinstance(outcome, Completed) and tool.answer != "value":
         outcome = returned(outcome, tool.answer)
-    if tool.returns is None or isinstance(outcome, Failed):
-        return outcome
-    try:
-        problem = returned_problem(tool.returns, outcome.value)
-    except ValueError as error:
-        problem = f"cannot be judged: {error}"
-    if not problem:
+    if isinstance(outcome, Failed) or not (problem := _problem(outcome, tool)):
         return outcome
     message = f"{tool.name!r} ran, but what it returned is not what it declares: {problem}. The record keeps what came back"
     return Failed(
@@ -30,3 +24,17 @@ def held_to_its_word(outcome: Completed | Failed, tool: Tool) -> Completed | Fai
         run=outcome.run,
         artifacts=outcome.artifacts,
     )
+
+
+def fits(outcome: Completed, tool: Tool) -> bool:
+    """Whether this is still what the tool declares to return, of a value that was kept meanwhile."""
+    return not _problem(outcome, tool)
+
+
+def _problem(outcome: Completed, tool: Tool) -> str:
+    if tool.returns is None:
+        return ""
+    try:
+        return returned_problem(tool.returns, outcome.value)
+    except ValueError as error:
+        return f"cannot be judged: {error}"

@@ -3,7 +3,7 @@
 | id | what it has |
 |---|---|
 | the owner's | the role owner |
-| `agent:cli`, `agent:library`, `agent:host`, `agent:mcp` | the role agent, on the owner's behalf, until revoked |
+| `agent:cli`, `agent:console`, `agent:host`, `agent:library`, `agent:mcp` | the role agent, on the owner's behalf, until revoked |
 | `skill:NAME`, `trigger:NAME` | the role agent, on behalf of whoever it works for |
 | `agent:brain/NAME` | an agent of the workspace: the role agent, on behalf of whoever it works for |
 | `agent:trigger/NAME`, `agent:schedule/NAME` | what fires by itself: the role agent, on behalf of whoever set it up |

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from metier.catalog.function_names import outward, outward_of
+from metier.gate.reachable import only_takes_away
 from metier.gate.rules import FIELDS, Rule, Rules, matching
 from metier.model.confirmation_flag import FLAG
 from metier.model.digest import Json
@@ -56,6 +57,8 @@ class Known(Struct, frozen=True, kw_only=True):
     sanitize: bool = False
     told: str = ""
     """The name that models are told."""
+    takes_away: bool = False
+    """Whether calling it can only end something: then no rule counts but one that gives its name."""
 
     @classmethod
     def of(cls, tool: Tool) -> "Known":
@@ -65,6 +68,7 @@ class Known(Struct, frozen=True, kw_only=True):
             cost=tool.cost,
             sanitize=tool.sanitize,
             told=outward_of(tool),
+            takes_away=only_takes_away(tool),
         )
 
 
@@ -135,7 +139,12 @@ class Replay:
         past = _Past(judgement, beside, known)
         hidden = {rule.number: why for rule in certain if (why := past.hides(rule))}
         asked = [rule for rule in certain if rule.number not in hidden]
-        answers = _answers(asked, {**dict(zip(FIELDS, facts, strict=True)), "cwd": past.cwd}, past.arguments)
+        answers = _answers(
+            asked,
+            {**dict(zip(FIELDS, facts, strict=True)), "cwd": past.cwd},
+            past.arguments,
+            decided=known is not None and known.takes_away,
+        )
         strictest = max((decision for decision, _ in answers), default=Decision.ABSTAIN)
         possible = {strictest}
         for rule in (*(each for each in certain if each.number in hidden), *(each for each, _ in perhaps)):
@@ -158,6 +167,8 @@ class Replay:
         perhaps: list[tuple[Rule, str]] = []
         known = self._tools.get(named["tool"])
         for rule in self._rules.rules:
+            if known is not None and known.takes_away and not rule.gives_name(named["tool"], known.told):
+                continue
             why = _COST_UNKNOWN if "cost" in rule.names and not named["cost"] else ""
             about = {field: names for field, names in rule.names.items() if not (why and field == "cost")}
             if "tool" in about and not about["tool"].hold(named["tool"]):
@@ -257,14 +268,15 @@ class _Past:
 
 
 def _answers(
-    asked: list[Rule], facts: dict[str, str], arguments: dict[str, Json]
+    asked: list[Rule], facts: dict[str, str], arguments: dict[str, Json], *, decided: bool
 ) -> list[tuple[Decision, str]]:
-    """What those of the rules say that match."""
+    """What those of the rules say that match. `decided`: one that cannot be decided says nothing."""
     return [
         (Decision.DENY, f"{rule.id}: its condition cannot be decided: {undecided}")
         if undecided
         else (rule.decision, f"{rule.id}: {rule.because}")
         for rule, undecided in matching(asked, facts, arguments)
+        if not (decided and undecided)
     ]
 
 

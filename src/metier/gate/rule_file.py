@@ -13,11 +13,13 @@ from functools import lru_cache
 from typing import Any, Final, cast, final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from metier.config.ground import POLICY
 from metier.config.settings import Settings
 from metier.gate.rule_written import REMEDY, WrongRuleError, written_rule
 from metier.gate.rules import Rule, Rules
+from metier.model import stricttoml
 from metier.model.diagnostic import Diagnostic
 from metier.model.digest import digest_bytes
 from metier.model.text import one_line
@@ -60,6 +62,10 @@ class Examined(Struct, frozen=True, kw_only=True):
     problems: tuple[Problem, ...] = ()
     examples: int = 0
     """How many were tried."""
+    written: tuple[dict[str, Any], ...] = ()
+    """Every rule as it stands in the file, also one that something is wrong with; for people to read."""
+    lines: tuple[int, ...] = ()
+    """Where each of them stands; 0 when nobody can say."""
 
 
 def policy_file(settings: Settings) -> str:
@@ -83,6 +89,15 @@ def examine(path: str) -> Examined:
     data, status = found
     problem = _open_to_others(path, status)
     return _unusable((problem,), digest_bytes(data)) if problem else _examined(data)
+
+
+def examine_text(text: str) -> Examined:
+    """The same for rules that lie in no file, as somebody tries them."""
+    data = text.encode("utf-8", "surrogatepass")
+    if len(data) > MAX_BYTES:
+        problem = Problem(message=f"it has more than {MAX_BYTES:,} bytes", remedy="Write fewer rules")
+        return _unusable((problem,), "")
+    return _examined(data)
 
 
 def _open_to_others(path: str, status: os.stat_result) -> Problem | None:
@@ -151,27 +166,26 @@ def _examined(data: bytes) -> Examined:
             line = lines.of(number, error.key)
             problems.append(Problem(message=str(error), remedy=error.remedy, rule=number, line=line))
     problems += _given_twice(rules)
+    each_written = tuple(
+        cast("dict[str, Any]", each) if isinstance(each, dict) else {} for each in cast("list[Any]", written)
+    )
+    places = tuple(lines.of(number) for number in range(1, len(each_written) + 1))
     if problems:
-        return _unusable(sorted(problems, key=lambda each: each.rule), digest)
-    return Examined(rules=Rules(rules=tuple(rules), digest=digest), examples=examples)
+        found = _unusable(sorted(problems, key=lambda each: each.rule), digest)
+        return replace(found, written=each_written, lines=places)
+    return Examined(
+        rules=Rules(rules=tuple(rules), digest=digest),
+        examples=examples,
+        written=each_written,
+        lines=places,
+    )
 
 
 def _parsed(data: bytes) -> dict[str, Any] | Problem:
-    import tomllib  # most installations have no file to parse
-
     try:
-        return tomllib.loads(data.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        return Problem(message=f"byte {error.start} is not UTF-8", remedy="Save it as UTF-8", line=line)
-    except RecursionError:
-        return Problem(message="it is nested too deeply", remedy="Write it flat")
-    except tomllib.TOMLDecodeError as error:
-        said = one_line(str(error), 200)
-        place = re.search(r" \(at line (\d+), column \d+\)$", said)
-        end = " (at end of document)"
-        line = int(place[1]) if place else data.count(b"\n") + 1 if said.endswith(end) else 0
-        return Problem(message=f"not valid TOML: {said}", remedy="Correct that line", line=line)
+        return stricttoml.loads(data)
+    except stricttoml.TomlError as error:
+        return Problem(message=one_line(str(error), 200), remedy=error.remedy, line=error.line)
 
 
 def _given_twice(rules: list[Rule]) -> list[Problem]:

@@ -1,7 +1,8 @@
 """The operator's rules, compiled: which of them concern a call, and what they say together.
 
 The strictest rule wins, so their order means nothing. A rule whose condition cannot be decided is a no. Rules that could
-not be read deny everything. An `allow` lowers nothing: it speaks where nobody else does.
+not be read deny everything. An `allow` lowers nothing: it speaks where nobody else does. What can only end something is held up by
+a rule that names it, and by no other.
 """
 
 import logging
@@ -13,6 +14,7 @@ from msgspec.structs import force_setattr
 
 from metier.catalog.function_names import outward_of
 from metier.gate.conditions import Condition, truths
+from metier.gate.reachable import only_takes_away
 from metier.model.call import ValidCall
 from metier.model.digest import Json, digest
 from metier.model.verdict import Decision, Verdict
@@ -69,6 +71,10 @@ class Rule(Struct, frozen=True, kw_only=True):
         return (
             self.decision is not Decision.ALLOW and "tool" in self.names and told in self.names["tool"].exact
         )
+
+    def gives_name(self, *names: str) -> bool:
+        """Whether it gives one of these names of a tool itself, and no more general one."""
+        return "tool" in self.names and not self.names["tool"].exact.isdisjoint(names)
 
     def content(self) -> dict[str, Json]:
         """What it says, wherever in the file it stands."""
@@ -149,11 +155,16 @@ class Rules(Struct, frozen=True, kw_only=True):
         facts = facts_of(valid)
         near = {rule.number: rule for key in _keys(facts) for rule in self.filed.get(key, ())}
         found = [near[number] for number in sorted(near) if near[number].concerns(facts)]
+        if only_takes_away(valid.tool):
+            return meant(found, facts, valid.arguments)
         return matching(found, facts, valid.arguments)
 
 
 NO_RULES: Final = Rules()
 _NOTHING: Final = Verdict.abstain("no rule of the operator speaks of it")
+_NO_RULES_NEEDED: Final = Verdict.abstain(
+    "the operator's rules cannot be used, and this can only end something"
+)
 
 
 class HasRules(Protocol):
@@ -165,6 +176,8 @@ class HasRules(Protocol):
 
 def rules(valid: ValidCall, situation: HasRules) -> Verdict:
     """The operator's own rules: allow, ask or deny, the strictest wins."""
+    if situation.rules.problem and only_takes_away(valid.tool):
+        return _NO_RULES_NEEDED  # a file that is broken must not keep anybody from stopping things
     try:
         return situation.rules.judge(valid)
     except Exception:  # noqa: BLE001  whatever breaks here, nobody knows what the rules would have said
@@ -186,6 +199,13 @@ def matching(
         if answer is not False:
             found.append((rule, "" if answer is True else answer))
     return found
+
+
+def meant(concerned: list[Rule], facts: dict[str, str], arguments: dict[str, Json]) -> list[tuple[Rule, str]]:
+    """The same for what can only end something: of the rules those that give its very name, and can be decided. One that is about calls in
+    general was written for what acts, and must not keep anybody from stopping things."""
+    by_name = [rule for rule in concerned if rule.gives_name(facts["tool"], facts[TOLD])]
+    return [(rule, undecided) for rule, undecided in matching(by_name, facts, arguments) if not undecided]
 
 
 def facts_of(valid: ValidCall) -> dict[str, str]:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, final
 
 from msgspec import Struct
 
+from metier.gate.around import lasting
 from metier.gate.budget import scopes
 from metier.gate.confirmation import question
 from metier.gate.fingerprint import fingerprint
+from metier.gate.reachable import while_stopped
 from metier.gate.shown import real_project
 from metier.gate.situation import Situation
 from metier.model.call import ApprovedCall
@@ -20,6 +22,7 @@ from metier.record.audit import Condition, IntentDenied
 from metier.record.budgets import Moment as Running
 from metier.record.budgets import Scope, budget_problem, take_budget
 from metier.record.confirmations import answer_problem, take_answer
+from metier.record.late import owe
 from metier.record.standing import grant_problem, take_grant
 from metier.record.steering import Steering
 from metier.record.still import Written, skill_problem, steered, steering_problem, written
@@ -64,7 +67,9 @@ class Allowed(Struct, frozen=True):
         if self.steered is None or self.steered != steered(connection):
             principal = valid.call.principal
             ids = (principal.id, principal.on_behalf_of or "", *self.behind)
-            denied = steering_problem(connection, self.judged, ids, principal.token)
+            denied = steering_problem(
+                connection, self.judged, ids, principal.token, while_stopped=while_stopped(valid.tool)
+            )
             if denied is not None:
                 return denied
         if skill is None or found is None:
@@ -122,6 +127,15 @@ class Decided(Struct, frozen=True):
         return IntentDenied(why, "approval_void") if why else None
 
     def take(self, connection: "sqlite3.Connection", intent: int) -> None:
+        authorized = self.approved.authorized
+        if authorized.valid.call.by_decider and isinstance(self.around, dict):
+            around = lasting(self.around)
+            owe(
+                connection,
+                self.approved.evidence,
+                authorized.valid.call,
+                lambda key: fingerprint(authorized, cwd=self.cwd, key=key, around=around),
+            )
         take_claim(connection, self.approved.evidence, intent)
 
 

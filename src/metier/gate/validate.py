@@ -17,6 +17,7 @@ from metier.gate.claims import claim_in_kept, without_claims
 from metier.gate.in_skill import needed_in
 from metier.gate.ladder import is_disclosure, is_inner, is_operation
 from metier.gate.named_checks import check_problem
+from metier.gate.no_such_tool import why_not
 from metier.gate.sanitize import sanitized
 from metier.gate.schema import problem_with, schema_problem
 from metier.model.call import Call, Principal, ValidCall
@@ -53,12 +54,14 @@ def validate(
         )
     tool = tools.get(call.tool)
     if tool is None:
+        if (refused := why_not(call, catalog)) is not None:
+            return refused
         known = _known(tools, call.principal, catalog)
         return Refused(
             call_id=call.id,
             code="unknown_tool",
             reasons=(f"there is no tool {one_line(call.tool[:200], 80)!r}",),
-            remedy=_nearest(call.tool, known) or f"Tools are: {', '.join(known[:20])}",
+            remedy=_nearest(call.tool, known) or _some(known, tools, call.principal),
         )
     judged = _arguments(call.arguments, tool, ground)
     if isinstance(judged, str):
@@ -186,6 +189,13 @@ def _known(tools: Mapping[str, Tool], principal: Principal, catalog: Catalog) ->
         and not is_inner(tool)
         and _may_hear(principal, tool.skill, catalog)
     )
+
+
+def _some(known: list[str], tools: Mapping[str, Tool], principal: Principal) -> str:
+    """Some of the tools there are. A model is shown no operations of modules, so here it is named none either."""
+    human = principal.kind == "human"
+    names = [name for name in known if human or not is_operation(tools[name])]
+    return f"Tools are: {', '.join(names[:20])}"
 
 
 def _may_hear(principal: Principal, skill: str, catalog: Catalog) -> bool:

@@ -76,6 +76,5 @@ def _guarded(library: Any) -> Any:
 
 def _closed(error: Exception) -> StateError:
     # What the library says may hold anything; what kind of error it is says enough.
-    return StateError(
-        f"the keyring of the operating system could not be used ({type(error).__name__})", remedy=_REMEDY
-    )
+    why = "it is locked" if "Locked" in type(error).__name__ else "it gave an error"
+    return StateError(f"the keyring of the operating system could not be used: {why}", remedy=_REMEDY)

@@ -8,7 +8,6 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from functools import partial
 from typing import Final, final
 
@@ -25,6 +24,7 @@ from metier.kernel.delivery_watch import Watch
 from metier.kernel.events import Events, Happened
 from metier.kernel.store import Store
 from metier.model.approval import Approval
+from metier.model.instant import seconds_of
 from metier.record.approvals import approval_in, approvals_in
 from metier.record.database import Database
 
@@ -264,8 +264,5 @@ def _references(items: Sequence[Approval], given: Mapping[str, str] | None) -> d
 
 def _remind_at(approval: Approval, before: float) -> float:
     """When to remind: so long before its end, but not before half of its time is over."""
-    try:
-        asked = datetime.fromisoformat(approval.asked_at).timestamp()
-    except (ValueError, OverflowError):
-        asked = 0.0
-    return max(approval.expires_at - before, (asked + approval.expires_at) / 2 if asked else 0.0)
+    asked, ends = seconds_of(approval.asked_at), approval.ends
+    return max(ends - before, (asked + ends) / 2 if asked else 0.0)

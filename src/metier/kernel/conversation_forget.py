@@ -9,6 +9,7 @@ from anyio import to_thread
 
 from metier.host.call_log import erase_log
 from metier.record.database import Database
+from metier.record.doors_db import erase_answers
 from metier.record.erasure import erase_calls
 from metier.record.glance import Glance, glance
 
@@ -32,14 +33,17 @@ def forgetting(database: Database, owner: str, home: str) -> Callable[[int, Sequ
 
 def forget_thread(database: Database, thread: int, calls: frozenset[str], by: str, home: str) -> int:
     """Erase the payloads of every record of these calls, of those made inside of them and of those that had to do with the thread,
-    and what skills wrote into their logs. Blocking.
+    what skills wrote into their logs, and what was answered to them over HTTP. Blocking.
 
     Raises:
         RecordError, StateError: as `erase_calls`.
     """
-    erased = erase_calls(database, calls | _about(database, thread), by=by)
+    about = calls | _about(database, thread)
+    erased = erase_calls(database, about, by=by)
     for each in erased:
         erase_log(home, each)
+    # Whoever asked over HTTP with a key could be told it again, for a day.
+    erase_answers(home, about | erased)
     return len(erased & calls)
 
 

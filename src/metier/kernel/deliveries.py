@@ -13,6 +13,7 @@ from typing import Final, TypeVar, final
 
 import anyio
 from anyio import to_thread
+from anyio.abc import TaskGroup
 
 import metier.kernel.delivery_rows as rows
 from metier.errors import MetierError
@@ -38,6 +39,8 @@ MOST_AT_ONCE: Final = 8
 """Chats of one channel that are sent to at one time: a channel that hangs holds up no other."""
 SECONDS: Final = 120.0
 """How long one message may take, with everything that has to be asked first."""
+GRACE_SECONDS: Final = 3.0
+"""How long what is on its way may go on when the host ends."""
 MOST_LATE: Final = 2
 """So often one message may make a skill's connector hang. Each time everything else that the skill is doing is lost with it."""
 _NOBODY: Final = 30.0
@@ -74,6 +77,8 @@ class Deliveries:
         self._watch = Watch(store)
         self._late: Counter[int] = Counter()
         """By message that waits: how often its connector hung."""
+        self._on_their_way: set[anyio.CancelScope] = set()
+        """What is being sent at this moment."""
         self._trying: dict[int, str] = {}
         """By thread: the channel, while a message that made its connector hang before is being sent again."""
         self._came: set[str] = set()
@@ -103,19 +108,26 @@ class Deliveries:
         for message in await self._surely(lambda: self._written(rows.recover)):
             self._tell(RETRIED, message, error=rows.INTERRUPTED)
         async with anyio.create_task_group() as sending:
-            while True:
-                pause = 5.0
-                try:
-                    while self._came:
-                        await to_thread.run_sync(self._wake_all, self._came.pop())
-                    waiting = await to_thread.run_sync(self._heads)
-                    pause = self._pause(waiting)
-                    for head in self._due(waiting):
-                        self._busy[head.thread] = head.channel
-                        sending.start_soon(self._drain, head.thread)
-                except MetierError as problem:  # the disk is full, or somebody holds the file: later
-                    _log.warning("what waits to be sent cannot be looked at: %s", problem.message)
-                await self._watch.wait(pause)
+            try:
+                while True:
+                    await self._watch.wait(await self._begin_due(sending))
+            finally:  # what is on its way has a moment to arrive and be noted, or the next host would send it again
+                for each in self._on_their_way:
+                    each.deadline = anyio.current_time() + GRACE_SECONDS
+
+    async def _begin_due(self, sending: TaskGroup) -> float:
+        """Begin to send what is due; gives the seconds until there may be more."""
+        try:
+            while self._came:
+                await to_thread.run_sync(self._wake_all, self._came.pop())
+            waiting = await to_thread.run_sync(self._heads)
+            for head in self._due(waiting):
+                self._busy[head.thread] = head.channel
+                sending.start_soon(self._drain, head.thread)
+            return self._pause(waiting)
+        except MetierError as problem:  # the disk is full, or somebody holds the file: later
+            _log.warning("what waits to be sent cannot be looked at: %s", problem.message)
+            return 5.0
 
     def _due(self, waiting: list[rows.Head]) -> list[rows.Head]:
         """What is to be sent now. Of those that made their connector hang one at a time: together nobody could tell which one does."""
@@ -149,12 +161,22 @@ class Deliveries:
             while (message := await self._surely(lambda: self._claim(thread))) is not None:
                 if message.state == "failed":
                     self._tell(FAILED, message, error=message.error)
-                elif not await self._one(message):
+                elif not await self._whole(message):
                     return
         finally:
             self._busy.pop(thread, None)
             self._trying.pop(thread, None)
             self.poke()
+
+    async def _whole(self, message: Message) -> bool:
+        """Send one message, to its end also where the host ends meanwhile. False when the chat has to wait."""
+        with anyio.CancelScope(shield=True) as alone:
+            self._on_their_way.add(alone)
+            try:
+                return await self._one(message)
+            finally:
+                self._on_their_way.discard(alone)
+        return False
 
     async def _one(self, message: Message) -> bool:
         """Send one message. False when the chat has to wait."""

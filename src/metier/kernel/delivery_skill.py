@@ -88,9 +88,9 @@ def _answer(outcome: Outcome) -> str | None:
         case Pending():
             raise NotNow(_LONG_PAUSE, "somebody has to approve it first")
         case Failed(code="reported", value={"code": str(code), "message": str(message)}):
-            raise NotNow(
-                0, one_line(f"{code}: {message}", 250), doubtful=code not in _NOT_ASKED, late=code == _LATE
-            )
+            ours = code == _LATE or code in _NOT_ASKED  # which is for programs; the message says it to people
+            why = one_line(message if ours else f"{code}: {message}", 250)
+            raise NotNow(0, why, doubtful=code not in _NOT_ASKED, late=code == _LATE)
         case Failed(code=code, message=message):
             why = one_line(f"{code}: {message}", 250)
             raise NotNow(0, why, doubtful=code not in _NOTHING_SENT, late=code == "timed_out")

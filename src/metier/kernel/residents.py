@@ -26,6 +26,8 @@ from metier.kernel.store import Store
 from metier.model.skill import Skill
 from metier.model.text import one_line
 
+_ABOUT_TO_BEGIN: Final = 10.0
+"""Seconds that a process may take from being the host to being able to start skills."""
 NO_HOST: Final = "no host runs here, so nothing lives; start `metier host`"
 USUAL: Final = Patience()
 _AT_ONCE: Final = 4
@@ -68,6 +70,8 @@ class Residents:
         self._patience = patience
         self._since = since
         self._tasks: TaskGroup | None = None
+        self._begun: anyio.Event | None = None
+        """Set once skills can be started; None where this is not about to be the host."""
         self._keepers: dict[str, Keeper] = {}
         self._turns: dict[str, anyio.Lock] = {}
         self._starting = anyio.Semaphore(_AT_ONCE)
@@ -81,16 +85,19 @@ class Residents:
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
+                if self._begun is not None:
+                    self._begun.set()
                 await self._release()
                 await self._start_all()
                 await anyio.sleep_forever()
         finally:
-            self._tasks = None
+            self._tasks = self._begun = None
             with anyio.CancelScope(shield=True):
                 await to_thread.run_sync(all_down, self._store, NO_HOST)
 
     async def expect(self) -> None:
         """Say of every skill that shall live that it is being started, before anybody asks."""
+        self._begun = self._begun or anyio.Event()
         await to_thread.run_sync(all_start, self._store, await self.wanted())
 
     def find(self, id: str) -> Listed | None:
@@ -220,6 +227,9 @@ class Residents:
         Raises:
             OperationError: what the work raises; and where there is no host, or it ended meanwhile.
         """
+        if self._tasks is None and self._begun is not None:  # who asks a host that has only just become one
+            with anyio.move_on_after(_ABOUT_TO_BEGIN):
+                await self._begun.wait()
         if self._tasks is None:
             raise OperationError("E_SKILLS_DISABLED", NO_HOST)
         over = anyio.Event()

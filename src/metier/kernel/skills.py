@@ -3,7 +3,7 @@
 What is told of a skill is XBot's record. Only people enable and disable. A state belongs to its skill alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, final
 
 from anyio import to_thread
@@ -14,7 +14,7 @@ from metier.config.settings import Settings
 from metier.kernel.calling import Calls
 from metier.kernel.host_role import holder
 from metier.kernel.modules import BAD_MODULE, FORBIDDEN, Modules
-from metier.kernel.operation import NOTHING, Asked, Module, OperationError, module, offered
+from metier.kernel.operation import NOTHING, Asked, Module, Offered, OperationError, module, offered
 from metier.kernel.residents import NO_HOST, Residents, broken_in, found, wanted
 from metier.kernel.skill_record import (
     BAD_PARAMS,
@@ -75,7 +75,10 @@ class Skills:
         catalog: Callable[[], Catalog],
         settings: Callable[[], Settings],
         calls: Callable[[], Calls],
+        more: Sequence[Offered] = (),
     ) -> None:
+        """`more`: the operations of this module that are about trust, and done elsewhere."""
+        self._more = more
         self._residents = residents
         self._store = store
         self._modules = modules
@@ -155,6 +158,7 @@ class Skills:
                 risk="low",
             ),
             offered("skills.state_set", self._state_set, "Keep a value for this skill.", _SET, risk="low"),
+            *self._more,
         )
 
     async def _list(self, asked: Asked) -> Json:

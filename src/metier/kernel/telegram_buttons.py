@@ -64,7 +64,7 @@ class Buttons:
                     approval.fingerprint,
                     str(recipient),
                     title,
-                    approval.expires_at,
+                    approval.ends,
                     bot,
                     offered,
                 ),

@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias, final
 from msgspec import Struct
 
 from metier.model.digest import Json
+from metier.model.instant import seconds_of
 from metier.model.role import Kind
 
 State: TypeAlias = Literal["pending", "approved", "denied", "expired", "spent", "void"]
@@ -82,8 +83,8 @@ class Approval(Struct, frozen=True, kw_only=True):
     session: str = ""
     state: State
     asked_at: str
-    expires_at: float
-    """Unix seconds."""
+    expires_at: str
+    """When it is over, decided or not."""
     decided_at: str = ""
     decided_by: str = ""
     scope: str = ""
@@ -95,6 +96,11 @@ class Approval(Struct, frozen=True, kw_only=True):
     """Of the exact act, under a key that ends with the request."""
     shown: Shown | None = None
     """None once it is over: the record has what may be kept."""
+
+    @property
+    def ends(self) -> float:
+        """`expires_at` in Unix seconds; 0 where that is no moment."""
+        return seconds_of(self.expires_at)
 
 
 @final

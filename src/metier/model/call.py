@@ -41,6 +41,8 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     """How many turns the caller has had in this conversation. Only the door says so."""
     channel: str | None = None
     session: str | None = None
+    takes_bytes: bool = False
+    """Whoever reads a file of a skill is handed its bytes by the door, so it need not be one that can be shown as text."""
 
 
 @final
@@ -74,10 +76,14 @@ class Call(Struct, frozen=True, kw_only=True):
     surroundings: Surroundings = Surroundings()
     unattended: bool = False
     """Nobody is there to be asked: a trigger, a schedule, `--unattended`."""
+    waits: bool = False
+    """Who asks waits for somebody's word, if it takes one: that word is left to him."""
     fleeting: bool = False
     """It cannot be taken up later, because what it would need is gone by then; so nobody is asked."""
     approval: str | None = None
     """The decision it resumes with. Set only where a stored call is taken up again."""
+    by_decider: bool = False
+    """It is taken up where it was approved, and not by who asked: how it ends is kept for him. Set only there."""
     cause: Cause = Cause()
     """What set it off, where nobody asked for it at that moment."""
 

@@ -158,6 +158,28 @@ class Artifact(Struct, frozen=True, kw_only=True):
 
 
 @final
+class Earlier(Struct, frozen=True, kw_only=True):
+    """That it ran before: where it was approved, for who asked and was not there any more. He asks the same again, nothing runs,
+    and he is given how it ended, once."""
+
+    call_id: str
+    """The call that ran."""
+    at: str
+    """When it began. UTC."""
+    approved_by: str
+    """Who approved it, and where he did had it run."""
+    approval_id: str
+
+    @property
+    def text(self) -> str:
+        """For people and models."""
+        return (
+            f"This did not run now. {self.approved_by} approved it when it was asked before, and it ran then, once, at {self.at} "
+            f"(call {self.call_id}); this is how it ended. Called again it is a new act, and is asked anew."
+        )
+
+
+@final
 class Completed(Struct, frozen=True, kw_only=True, tag_field="outcome", tag="completed", omit_defaults=True):
     """It ran and this is what it returned."""
 
@@ -167,6 +189,8 @@ class Completed(Struct, frozen=True, kw_only=True, tag_field="outcome", tag="com
     """None when no sandbox was needed."""
     artifacts: tuple[Artifact, ...] = ()
     """Files it made that are kept."""
+    earlier: Earlier | None = None
+    """Where it ran when it was asked before, and not now; the value is as the record keeps it."""
 
 
 @final
@@ -205,6 +229,8 @@ class Failed(Struct, frozen=True, kw_only=True, tag_field="outcome", tag="failed
     """What it returned all the same, in the shape of its dialect."""
     artifacts: tuple[Artifact, ...] = ()
     """Files it made before it failed that are kept."""
+    earlier: Earlier | None = None
+    """Where it ran when it was asked before, and not now."""
 
 
 Outcome: TypeAlias = Completed | Pending | Refused | Failed

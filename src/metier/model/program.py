@@ -1,11 +1,13 @@
 """A program that the operator named for skills: which file it is, and what he gives to it besides what a skill has."""
 
-from typing import final
+from typing import Final, final
 
 from msgspec import Struct
 
 from metier.model.permission import WORKSPACE, PermissionSet
 from metier.model.text import one_line
+
+_LONGEST: Final = 500
 
 
 @final
@@ -40,9 +42,17 @@ class OperatorProgram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return PermissionSet(reads=self.reads, writes=self.writes, hosts=self.hosts, env=self.env)
 
     @property
+    def begun_with(self) -> str:
+        """The arguments that always come first, as one would type them; empty when there are none. For who looks on this machine."""
+        import shlex  # only people need it
+
+        return one_line(shlex.join(self.before), _LONGEST)
+
+    @property
     def in_words(self) -> str:
-        """Which file, and what it may touch besides, for people. Values of variables are not in it."""
-        first = f", always begun with {len(self.before)} fixed arguments" if self.before else ""
+        """Which file, and what it may touch besides, for people. Values of variables and arguments are not in it."""
+        many = len(self.before)
+        first = f", always begun with {many} fixed argument{'s' if many > 1 else ''}" if many else ""
         parts = (
             ("reads", self.reads),
             ("writes", self.writes),

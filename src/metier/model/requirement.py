@@ -63,4 +63,6 @@ class RequirementError(Struct, frozen=True, kw_only=True):
     install: tuple[Installer, ...] = ()
 
     def __str__(self) -> str:
+        if self.type == "function name":  # it is a whole sentence: whose the name is, and what to do
+            return f'skill "{self.skill}" requires the function name {self.name}'
         return f'skill "{self.skill}" requires {self.type} "{self.name}"'

@@ -134,6 +134,8 @@ class Skill(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     depends_on: tuple[str, ...] = ()
     provides: tuple[str, ...] = ()
     tools: tuple[Tool, ...] = ()
+    held_back: dict[str, str] = {}
+    """Tools of an MCP server that nobody can call until a person looked at them again: by name, `changed`, `new` or `gone`."""
     hooks: tuple[str, ...] = ()
     triggers: tuple[str, ...] = ()
     asks_network: bool = False

@@ -14,6 +14,14 @@ LEVELS: Final[tuple[TrustLevel, ...]] = (
 DEFAULT: Final[TrustLevel] = "supervised_auto"
 """Of a fresh install."""
 LEAST: Final[TrustLevel] = "observe"
+MEANING: Final[dict[TrustLevel, str]] = {
+    "observe": "only what asks for no more, and each call is asked",
+    "suggest": "also what could run at the next level, and each call is asked",
+    "supervised_auto": "low risk runs by itself, the rest is asked",
+    "bounded_auto": "low and medium risk run by themselves, high risk is asked",
+    "adaptive_auto": "as bounded_auto",
+}
+"""What each lets agents do, for people."""
 
 
 def level_of(word: object) -> TrustLevel:

@@ -15,6 +15,7 @@ from metier.record.approval_row import (
 )
 from metier.record.chain import Act, append
 from metier.record.glance import Glance, glance
+from metier.record.late import forget_all, forget_of
 from metier.record.payload import Payloads, payload_bytes
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ def void_all(connection: "sqlite3.Connection", *, at: str, by: str) -> int:
     rows = open_rows(connection)
     for row in rows:
         close(connection, row, "skill_rejected", "void", by=By(by), at=at)
+    forget_all(connection)
     return len(rows)
 
 
@@ -90,6 +92,7 @@ def void_of(connection: "sqlite3.Connection", id: str, *, at: str, by: str) -> i
     rows = [row for row in open_rows(connection) if id in (row.principal, row.on_behalf_of, row.decided_by)]
     for row in rows:
         close(connection, row, "skill_rejected", "void", by=By(by), at=at)
+    forget_of(connection, id)
     return len(rows)
 
 

@@ -71,6 +71,9 @@ class ApprovalLedger:
                     f"record {record.seq} began on a decision that nobody had made, or that was used before"
                 )
             self._end(record.seq, was.digest)
+        elif event == "outcome_given":  # its row names this record now instead of the beginning of its run
+            self._over = (self._over - _weight(record.about or 0, record.grant)) % _MODULUS
+            self._end(record.seq, record.grant)
         return ""
 
     def problem(self, connection: "sqlite3.Connection") -> str:

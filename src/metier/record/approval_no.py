@@ -12,6 +12,7 @@ from metier.record.approval_clock import Moment, is_over, moment
 from metier.record.approval_ending import By, act_of, close, open_rows, unsettled
 from metier.record.approval_row import OPEN, Row, blank, recorded_problem, row_of, view, word_of
 from metier.record.decider import UNKNOWN, Decider, Undecided, closed, may_not, not_pending
+from metier.record.late import forget_over, is_kept_too_long
 from metier.record.payload import Payloads
 
 if TYPE_CHECKING:
@@ -57,9 +58,11 @@ def expire_due(database: "Database", now: float | Moment | None = None, *, most:
     ended = 0
     with database.reading() as connection:
         due = [row for row in open_rows(connection) if is_over(row.term, at)][:most]
-    if not due:
+        kept = is_kept_too_long(connection, at)
+    if not due and not kept:
         return 0
     with database.transaction() as connection:
+        forget_over(connection, at)
         for seen in due:
             row = row_of(connection, seen.id)
             # What somebody changed behind our back stays as it lies, for whoever verifies.

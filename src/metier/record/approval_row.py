@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 import msgspec
 
 from metier.model.approval import Approval, Shown, State
+from metier.model.instant import written
 from metier.record.approval_clock import Moment, Term, is_over
 from metier.record.beside import recorded
 from metier.record.chain import grant_digest, keyed_digest
@@ -134,7 +135,7 @@ def view(row: Row, now: Moment, word: str = "") -> Approval:
         session=row.session,
         state=state,
         asked_at=row.asked_at,
-        expires_at=row.expires_at,
+        expires_at=written(row.expires_at),
         decided_at=row.decided_at,
         decided_by=row.decided_by,
         scope=row.scope,

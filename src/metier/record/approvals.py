@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
     from metier.record.database import Database
 
+ABOUT_TO_WAIT: Final = 10.0
+"""Seconds that who asked, and is about to wait, may take to begin with that."""
 PENDING_PER_PRINCIPAL: Final = 100
 SECONDS: Final = 900.0
 """How long a request waits, and how long a decision may be used."""
@@ -80,7 +82,9 @@ class NewApproval(msgspec.Struct, frozen=True, kw_only=True):
             scopes=asker.scopes,
             token=asker.token,
         )
-        call = msgspec.json.encode(msgspec.structs.replace(self.call, principal=bare, approval=None))
+        call = msgspec.json.encode(
+            msgspec.structs.replace(self.call, principal=bare, approval=None, waits=False)
+        )
         shown = msgspec.json.encode(self.shown)
         return Row(
             id=self.id,
@@ -102,7 +106,8 @@ class NewApproval(msgspec.Struct, frozen=True, kw_only=True):
             key=self.key,
             call=call,
             shown=shown,
-            waiting_until=0.0,
+            # Until he says so himself: somebody may decide before, and another who asks for the same would take it.
+            waiting_until=moment(self.now).running + ABOUT_TO_WAIT if self.call.waits else 0.0,
         )
 
     @property

@@ -85,7 +85,7 @@ class AuditLog:
             for condition in conditions:
                 if (denied := condition.problem(connection)) is not None:
                     return denied
-            if _has_begun(connection, call_id, act.attempt):
+            if has_begun(connection, call_id, act.attempt):
                 return IntentDenied(f"attempt {act.attempt} of this call has begun already", "already_begun")
             seq = self._append(connection, "skill_execution_started", act, kept, reasons=reasons)
             if call_id:
@@ -165,6 +165,7 @@ class AuditLog:
         payloads: Mapping[str, Json] = {},
         approval: str = "",
         grant: str = "",
+        about: int | None = None,
         most: int = PAYLOAD_BYTES,
     ) -> "Work[int]":
         """The work that records what became of a call that did not begin. Payloads of at most `most` bytes are kept."""
@@ -180,6 +181,7 @@ class AuditLog:
                 reasons=reasons,
                 approval=approval,
                 grant=grant,
+                about=about,
                 most=most,
             )
 
@@ -294,7 +296,8 @@ class AuditLog:
         )
 
 
-def _has_begun(connection: "sqlite3.Connection", call_id: str, attempt: int) -> bool:
+def has_begun(connection: "sqlite3.Connection", call_id: str, attempt: int) -> bool:
+    """Whether this attempt of a call began before."""
     found = connection.execute("SELECT 1 FROM begun WHERE call_id = ? AND attempt = ?", (call_id, attempt))
     return found.fetchone() is not None
 

@@ -30,6 +30,7 @@ class UnderWay(msgspec.Struct, frozen=True, kw_only=True):
     skill: str
     principal: str
     began_at: str
+    on_behalf_of: str = ""
     process: int | None
     """The process that runs it; None when that is gone, and the call with it."""
     cancelled_by: str = ""
@@ -121,13 +122,15 @@ def _under_way(seq: int, body: object, call_id: str, process: str, cancelled_by:
         tool=record.tool,
         skill=record.skill,
         principal=record.principal,
+        on_behalf_of=record.on_behalf_of,
         began_at=record.at,
-        process=_alive(process),
+        process=alive(process),
         cancelled_by=cancelled_by,
     )
 
 
-def _alive(process: str) -> int | None:
+def alive(process: str) -> int | None:
+    """The number of a process that was recorded; None when that is gone."""
     number, _, rest = process.partition(" ")
     if (
         not (number.isascii() and number.isdigit() and len(number) < 16)

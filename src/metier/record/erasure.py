@@ -15,6 +15,7 @@ from msgspec import Struct
 from metier.errors import RecordError
 from metier.record.glance import erases, rows_since
 from metier.record.inside import records_of, with_inner
+from metier.record.late import forget_calls
 from metier.record.litter import clear_restores
 from metier.record.question_key import forget_all, forget_old
 from metier.record.schema import KNOWS_SETTING
@@ -246,3 +247,4 @@ def _blank_approvals(connection: "sqlite3.Connection", calls: frozenset[str]) ->
            WHERE call_id = ?""",
         [(call,) for call in asked],
     )
+    forget_calls(connection, asked)

@@ -32,6 +32,7 @@ Event: TypeAlias = Literal[
     "stopped",
     "resumed",
     "call_cancelled",
+    "outcome_given",
     "message_done",
     "payload_erased",
     "head_signed",
@@ -42,7 +43,7 @@ Event: TypeAlias = Literal[
 ]
 Ending: TypeAlias = Literal["skill_executed", "skill_execution_error"]
 """The two ways an intent can end."""
-Note: TypeAlias = Literal["skill_execution_blocked", "skill_approval_queued"]
+Note: TypeAlias = Literal["skill_execution_blocked", "skill_approval_queued", "outcome_given"]
 """Events of a call that never began. Trust and erasure write their own, together with what they change."""
 
 Level: TypeAlias = Literal["info", "warning", "error"]
@@ -88,6 +89,7 @@ EVENTS: Final = MappingProxyType[Event, Kind](
         "stopped": Kind("warning", "security"),
         "resumed": Kind("warning", "security"),
         "call_cancelled": Kind("info", "action"),
+        "outcome_given": Kind("info", "action"),  # nothing ran: who asked is given how it ended elsewhere
         "message_done": Kind("info", "action"),  # one that could not be delivered is with the operator
         "payload_erased": Kind("warning", "system"),
         "head_signed": Kind("info", "system"),

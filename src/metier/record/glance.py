@@ -16,6 +16,7 @@ class Glance(msgspec.Struct, gc=False):
     event: str
     at: str = ""
     principal: str = ""
+    on_behalf_of: str = ""
     call_id: str = ""
     parent: str = ""
     attempt: int = 1

@@ -1,6 +1,8 @@
 """The trust level: how far agents act by themselves. One for the whole state, changed by people, on the record."""
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, final
+
+from msgspec import Struct
 
 from metier.model.trust_level import DEFAULT, TrustLevel, level_of
 from metier.record.schema import KNOWS_SETTING
@@ -20,6 +22,29 @@ def level_in(connection: "sqlite3.Connection") -> TrustLevel:
         return DEFAULT
     row = connection.execute("SELECT value FROM setting WHERE name = ?", (_NAME,)).fetchone()
     return DEFAULT if row is None else level_of(row[0])
+
+
+@final
+class Changed(Struct, frozen=True, kw_only=True):
+    """The level, and who set it."""
+
+    level: TrustLevel
+    at: str = ""
+    """Empty where nobody ever set it."""
+    by: str = ""
+
+
+def last_change(database: "Database") -> Changed:
+    """The level there is now, and who set it when."""
+    with database.reading() as connection:
+        now = level_in(connection)
+        version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version < KNOWS_SETTING:
+            return Changed(level=now)
+        row = connection.execute(
+            "SELECT changed_at, changed_by FROM setting WHERE name = ?", (_NAME,)
+        ).fetchone()
+    return Changed(level=now) if row is None else Changed(level=now, at=str(row[0]), by=str(row[1]))
 
 
 def level(database: "Database") -> TrustLevel:

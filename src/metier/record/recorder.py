@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar, assert_never, final
 
 from anyio import CancelScope, to_thread
+from msgspec import Struct
 
 from metier.errors import MetierError
 from metier.model.call import ApprovedCall, AuthorizedCall, Call, ValidCall
@@ -19,6 +20,7 @@ from metier.record.approval_word import Word
 from metier.record.audit import AuditLog, Condition, Intent
 from metier.record.calls import this_process
 from metier.record.chain import NOT_RUN, Act, Ran
+from metier.record.late import Late, give, note_end
 from metier.record.refused_room import REFUSED_BYTES, RefusedRoom
 from metier.record.secret_arguments import kept_arguments
 from metier.record.writer import Work, Writer
@@ -37,6 +39,14 @@ _SMALL: Final = 16_384
 """Payloads above this many characters are made in a thread."""
 _NESTED: Final = (dict, list)
 _NO_PERMISSIONS: Final = PermissionSet()
+
+
+@final
+class Unrecorded(Struct, frozen=True):
+    """An intent that nobody objected to and that could not be written."""
+
+    refused: Refused
+    """What whoever asked is told."""
 
 
 @final
@@ -101,17 +111,18 @@ class Recorder:
         pending: Pending,
         *,
         grant: str,
-        problem: Callable[["sqlite3.Connection"], Refused | Word | None],
+        problem: Callable[["sqlite3.Connection"], Refused | Word | Late | None],
         queue: Callable[["sqlite3.Connection", int], None],
-    ) -> Pending | Refused | Word:
+    ) -> Pending | Refused | Word | Late:
         """Record that somebody is asked, and put the request into the queue in the same transaction. `grant` is the
-        digest of that request. Where `problem` finds that the word is there already nobody is asked, and nothing recorded."""
+        digest of that request. Where `problem` finds that the word is there already nobody is asked, and nothing recorded; where it ran
+        already, that how it ended is given."""
         valid = authorized.valid
         call = valid.call
         payloads = _about(valid)
         act = _act(call, valid=valid, authorized=authorized, tool=valid.tool.name, decision="ask")
 
-        def make() -> "Work[Pending | Refused | Word]":
+        def make() -> "Work[Pending | Refused | Word | Late]":
             note = self._log.noting(
                 "skill_approval_queued",
                 act,
@@ -121,8 +132,10 @@ class Recorder:
                 grant=grant,
             )
 
-            def work(connection: "sqlite3.Connection") -> "Pending | Refused | Word":
+            def work(connection: "sqlite3.Connection") -> "Pending | Refused | Word | Late":
                 if (said := problem(connection)) is not None:
+                    if isinstance(said, Late):
+                        give(connection, said, self._given(act, said, payloads)(connection))
                     return said
                 queue(connection, note(connection))
                 return pending
@@ -137,8 +150,24 @@ class Recorder:
             return await self.refused(call, made, valid=valid, authorized=authorized)
         return made
 
-    async def intent(self, approved: ApprovedCall, conditions: Sequence[Condition] = ()) -> Intent | Refused:
-        """Record what is about to run. Without it nothing may run."""
+    def _given(self, act: Act, late: Late, payloads: dict[str, Json]) -> "Work[int]":
+        """That who asked is given how an act ended which ran for him elsewhere."""
+        earlier = late.earlier
+        return self._log.noting(
+            "outcome_given",
+            act,
+            code=late.code,
+            reasons=(f"it ran as {earlier.call_id}, approved by {earlier.approved_by}; nothing ran now",),
+            payloads=payloads,
+            approval=earlier.approval_id,
+            grant=late.grant,
+            about=late.intent,
+        )
+
+    async def intent(
+        self, approved: ApprovedCall, conditions: Sequence[Condition] = ()
+    ) -> Intent | Refused | Unrecorded:
+        """Record what is about to run. Without it nothing may run, but for what can only end something."""
         authorized = approved.authorized
         valid = authorized.valid
         call = valid.call
@@ -165,7 +194,7 @@ class Recorder:
                 payloads,
             )
         except MetierError as error:
-            return _unrecorded(call, error)
+            return Unrecorded(_unrecorded(call, error))
         if isinstance(made, Intent):  # and nothing but an intent lets anything run
             return made
         denied = Refused(
@@ -208,7 +237,10 @@ class Recorder:
                 assert_never(outcome)
         try:
             await self._write(
-                lambda: self._log.ending(intent, event, code=code, payloads=payloads, ran=took), payloads
+                lambda: _remembered(
+                    intent, self._log.ending(intent, event, code=code, payloads=payloads, ran=took)
+                ),
+                payloads,
             )
         except MetierError as error:
             said = f"it ran, but how it ended could not be recorded: {error}"
@@ -228,6 +260,20 @@ def _with(note: Work[int], also: Also) -> Work[int]:
     def work(connection: "sqlite3.Connection") -> int:
         also(connection)
         return note(connection)
+
+    return work
+
+
+def _remembered(intent: Intent, ending: Work[int]) -> Work[int]:
+    """An act that ran on somebody's word may have been taken up for another, who is told how it ended when he asks again."""
+    approval = intent.act.evidence
+    if not approval.startswith("apr_"):
+        return ending
+
+    def work(connection: "sqlite3.Connection") -> int:
+        seq = ending(connection)
+        note_end(connection, approval, intent.seq, seq)
+        return seq
 
     return work
 

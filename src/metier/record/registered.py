@@ -12,7 +12,7 @@ from metier.record.schema import KNOWS_SETTING
 if TYPE_CHECKING:
     import sqlite3
 
-BUILT_IN_AGENTS: Final = frozenset({"agent:cli", "agent:library", "agent:host", "agent:mcp"})
+BUILT_IN_AGENTS: Final = frozenset({"agent:cli", "agent:console", "agent:host", "agent:library", "agent:mcp"})
 """The command line, the library, the host and `metier mcp`, which act on the owner's behalf."""
 AGENT_ROLES: Final = frozenset({"agent", "viewer"})
 """All other roles come with rights that only a person may use."""

@@ -207,7 +207,20 @@ _FIFTH: Final = (
     ) WITHOUT ROWID""",
 )
 
-MIGRATIONS: Final = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH)
+_SIXTH: Final = (
+    # What ran where it was approved, and how it ended was not given yet to who asked. What was asked is not here: `same` can be
+    # compared with what is asked again, and only under `key`.
+    """CREATE TABLE late (
+        approval TEXT PRIMARY KEY,
+        principal TEXT NOT NULL,
+        attempt INTEGER NOT NULL,
+        key BLOB NOT NULL,
+        same TEXT NOT NULL,
+        ended INTEGER NOT NULL DEFAULT 0
+    ) WITHOUT ROWID""",
+)
+
+MIGRATIONS: Final = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH)
 VERSION: Final = len(MIGRATIONS)
 NEWS: Final = (
     (),
@@ -228,6 +241,7 @@ NEWS: Final = (
         *(b'"event":"credential_set"', b'"event":"credential_revoked"'),
         b'"event":"signed_in"',
     ),
+    (b'"event":"outcome_given"',),
 )
 """What only records written after a step have in them, step by step. Quotes inside a text are stored otherwise."""
 KNOWS_DISABLED: Final = 2
@@ -238,3 +252,5 @@ KNOWS_BESIDE: Final = 4
 """The first version in which payloads lie in the row of their record."""
 KNOWS_TOKEN: Final = 5
 """The first version that has the tables `token` and `credential`."""
+KNOWS_LATE: Final = 6
+"""The first version that has the table `late`."""

@@ -1,5 +1,6 @@
 """Finding records again: by what they say, by whose they are, by when. Reads from the newest back, and stops early."""
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, final
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from metier.record.database import Database
 
+_LIKE: Final = 10_000
+"""Shorter text is looked for by LIKE, which takes half the time and no longer patterns."""
 _decoder: Final = msgspec.json.Decoder(Record)
 
 
@@ -33,6 +36,10 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     since: int | str = 0
     """A record's number, or a time as records have it, or the beginning of one."""
     until: int | str = ""
+    part: bool = False
+    """Tool, skill and principal need only have in them what is asked for, in letters of either case: as people type names."""
+    looks: bool = True
+    """With what people only looked at: that an operation of Metier's own was read for one of them, as every page does."""
 
 
 def search(database: "Database", query: Query, limit: int) -> list[Record]:
@@ -59,6 +66,16 @@ def of_call(connection: "sqlite3.Connection", call_id: str) -> list[Record]:
     return found[::-1]
 
 
+def story_of(connection: "sqlite3.Connection", call_id: str) -> tuple[list[Record], list[Record]]:
+    """Every record of one call, and of the calls that were made inside of it; oldest first. Both by one walk."""
+    named = bounded_text(call_id)
+    rows = connection.execute(
+        "SELECT body FROM audit WHERE instr(body, ?) > 0 ORDER BY seq", (msgspec.json.encode(named),)
+    )
+    found = [decoded(body) for (body,) in rows]
+    return [each for each in found if each.call_id == named], [each for each in found if each.parent == named]
+
+
 def record_at(connection: "sqlite3.Connection", seq: int) -> Record | None:
     """Record `seq`."""
     row = connection.execute("SELECT body FROM audit WHERE seq = ?", (seq,)).fetchone()
@@ -81,26 +98,33 @@ def decoded(body: bytes) -> Record:
 
 def _newest_first(connection: "sqlite3.Connection", query: Query) -> Iterator[Record]:
     """SQLite passes over most of what cannot fit. The needles are the bytes of a field as they would be stored."""
+    exact = [("event", query.event), ("call_id", query.call_id)]
+    exact += [] if query.part else [("tool", query.tool), ("skill", query.skill)]
     needles = [
-        f'"{name}":'.encode() + msgspec.json.encode(bounded_text(value))
-        for name, value in (
-            ("tool", query.tool),
-            ("skill", query.skill),
-            ("event", query.event),
-            ("call_id", query.call_id),
-        )
-        if value
+        f'"{name}":'.encode() + msgspec.json.encode(bounded_text(value)) for name, value in exact if value
     ]
     where = ["seq BETWEEN ? AND ?", *["instr(body, ?) > 0"] * len(needles)]
     most = query.until if isinstance(query.until, int) else 2**63 - 1
     given: list[object] = [query.since if isinstance(query.since, int) else 0, most, *needles]
+    for value in filter(None, (query.tool, query.skill, query.principal) if query.part else ()):
+        where.append("CAST(body AS TEXT) LIKE ? ESCAPE '!'")
+        given.append(_like(_as_stored(value)))
+    if not query.looks:
+        where.append(
+            "NOT (instr(body, ?) > 0 AND instr(body, ?) > 0 AND instr(body, ?) = 0 AND (instr(body, ?) > 0 OR instr(body, ?) > 0))"
+        )
+        given += [b'"effect":"read"', b'"principal":"human:', b'"skill":"']
+        given += [b'"event":"skill_executed"', b'"event":"skill_execution_started"']
     if query.text:
         # Text is stored as JSON has it, so it is looked for as JSON has it.
-        typed = query.text.encode("utf-8", "backslashreplace").decode()  # as what is no text is stored
-        text = msgspec.json.encode(typed)[1:-1].decode()
-        where.append(
-            "(instr(lower(CAST(body AS TEXT)), lower(?)) > 0 OR instr(lower(CAST(kept AS TEXT)), lower(?)) > 0)"
-        )
+        text = _as_stored(query.text)
+        if len(text) < _LIKE:
+            where.append("(CAST(body AS TEXT) LIKE ? ESCAPE '!' OR CAST(kept AS TEXT) LIKE ? ESCAPE '!')")
+            text = _like(text)
+        else:
+            where.append(
+                "(instr(lower(CAST(body AS TEXT)), lower(?)) > 0 OR instr(lower(CAST(kept AS TEXT)), lower(?)) > 0)"
+            )
         given += [text, text]
     rows = connection.execute(
         f"SELECT body FROM audit WHERE {' AND '.join(where)} ORDER BY seq DESC",  # noqa: S608  values are bound
@@ -109,15 +133,38 @@ def _newest_first(connection: "sqlite3.Connection", query: Query) -> Iterator[Re
     return (decoded(body) for (body,) in rows)
 
 
+def _as_stored(text: str) -> str:
+    typed = text.encode("utf-8", "backslashreplace").decode()  # as what is no text is stored
+    return msgspec.json.encode(typed)[1:-1].decode()
+
+
+def _like(text: str) -> str:
+    """A pattern that has `text` anywhere, with nothing in it that LIKE reads as another thing."""
+    return "%" + re.sub(r"[%_!]", r"!\g<0>", text) + "%"
+
+
 def _fits(record: Record, query: Query) -> bool:
     return (
-        (not query.tool or record.tool == query.tool)
-        and (not query.skill or record.skill == query.skill)
-        and (not query.principal or query.principal in (record.principal, record.on_behalf_of))
+        _names((record.tool,), query.tool, part=query.part)
+        and _names((record.skill,), query.skill, part=query.part)
+        and _names((record.principal, record.on_behalf_of), query.principal, part=query.part)
+        and (query.looks or not is_look(record))
         and (not query.event or record.event == query.event)
         and (not query.call_id or record.call_id == bounded_text(query.call_id))
         and within(record, query.since, query.until)
     )
+
+
+def _names(found: tuple[str, ...], wanted: str, *, part: bool) -> bool:
+    if not wanted:
+        return True
+    return any(wanted.lower() in each.lower() for each in found) if part else wanted in found
+
+
+def is_look(record: Record) -> bool:
+    """Whether a person only had something read for him: it is on the record, and no news."""
+    ran = record.event in ("skill_execution_started", "skill_executed")
+    return ran and record.effect == "read" and not record.skill and record.principal.startswith("human:")
 
 
 def within(record: Record, since: int | str, until: int | str) -> bool:

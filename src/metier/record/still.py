@@ -31,10 +31,15 @@ def steered(connection: "sqlite3.Connection") -> Written | None:
 
 
 def steering_problem(
-    connection: "sqlite3.Connection", judged: Steering, ids: Collection[str], token: str = ""
+    connection: "sqlite3.Connection",
+    judged: Steering,
+    ids: Collection[str],
+    token: str = "",
+    *,
+    while_stopped: bool = False,
 ) -> IntentDenied | None:
     """Whether operators changed who may do what since a call was judged. `ids`: who asks, and for whom. `token`: what it was
-    let in by, if it was one."""
+    let in by, if it was one. `while_stopped`: a stop does not refuse it."""
     now = steering_in(connection)
     if token and token not in now.tokens:
         return IntentDenied(f"the token {token!r} it came with was revoked", "forbidden")
@@ -42,7 +47,7 @@ def steering_problem(
         known = now.principals.get(each)
         if known is not None and known.revoked:
             return IntentDenied(f"{each!r} was revoked", "forbidden")
-    if now.stopped:
+    if now.stopped and not while_stopped:
         return IntentDenied(f"everything is stopped: {now.stopped}", "stopped")
     if now.principals != judged.principals:
         return IntentDenied("who may do what was changed just now", "changed_meanwhile")

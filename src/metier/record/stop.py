@@ -1,6 +1,8 @@
 """The stop button: nothing runs from now on, in any process and after any restart, until a person ends it."""
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, final
+
+from msgspec import Struct
 
 from metier.errors import RecordError, StateError
 from metier.record.schema import KNOWS_SETTING
@@ -19,18 +21,33 @@ _PRESS: Final = """
 """
 
 
-def stopped_in(connection: "sqlite3.Connection") -> str:
-    """Why nothing may run; empty when things may. A stop that cannot be read is a stop."""
+@final
+class Stopped(Struct, frozen=True, kw_only=True):
+    """That nothing may run."""
+
+    why: str
+    by: str
+    at: str
+
+
+def stopping_in(connection: "sqlite3.Connection") -> Stopped | None:
+    """Who stopped everything, when and why; None when things may run. A stop that cannot be read is a stop."""
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     if version < KNOWS_SETTING:
-        return ""
+        return None
     row = connection.execute(
         "SELECT value, changed_at, changed_by FROM setting WHERE name = ?", (_NAME,)
     ).fetchone()
     if row is None:
-        return ""
+        return None
     why, at, by = (str(part) for part in row)
-    return f"{why or DEFAULT_WHY} ({by}, {at[:16].replace('T', ' ')} UTC)"
+    return Stopped(why=why or DEFAULT_WHY, by=by, at=at)
+
+
+def stopped_in(connection: "sqlite3.Connection") -> str:
+    """The same in words; empty when things may run."""
+    found = stopping_in(connection)
+    return "" if found is None else f"{found.why} ({found.by}, {found.at[:16].replace('T', ' ')} UTC)"
 
 
 def stop(database: "Database", *, by: str, why: str = "") -> None:

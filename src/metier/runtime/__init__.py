@@ -118,7 +118,8 @@ class Runtime:
             unattended: nobody is there to be asked.
         """
         named = self._engine.seen.internal(name_of(tool))
-        made = self._call(named, {} if arguments is None else arguments, unattended=unattended)
+        given: Json = {} if arguments is None else arguments
+        made = self._call(named, given, unattended=unattended, waits=wait > 0)
         outcome = await self._engine.run(made)
         if not isinstance(outcome, Pending) or wait <= 0:
             return outcome
@@ -186,11 +187,12 @@ class Runtime:
         """The tools a model can call, in a provider's shape."""
         return shaped(self._offered, shape)
 
-    async def handle(self, tool_calls: object) -> list[dict[str, Json]]:
+    async def handle(self, tool_calls: object, *, wait: float = 0.0) -> list[dict[str, Json]]:
         """Answer a provider's own tool calls with its own result messages, in the same order.
 
         Args:
             tool_calls: a list of tool calls, or the message or response that holds them. At most 128 of one message run.
+            wait: seconds each of them waits for somebody's word, where it takes one. They wait at the same time.
         """
         # In a thread: there may be megabytes of JSON in it.
         asked = await to_thread.run_sync(lambda: toolcalls.parse(tool_calls, loads=strictjson.loads))
@@ -199,10 +201,13 @@ class Runtime:
         answers: dict[int, Answer] = {}
 
         async def one(index: int, each: toolcalls.Asked) -> None:
-            call = self._call(seen.internal(each.name), each.arguments)
+            call = self._call(seen.internal(each.name), each.arguments, waits=wait > 0)
             tool = seen.tools.get(call.tool)
             answers[index] = tool.answer if tool is not None else "value"
-            outcomes[index] = await self._engine.run(call, not_asked(call, index, each.problem))
+            outcome = await self._engine.run(call, not_asked(call, index, each.problem))
+            if isinstance(outcome, Pending) and wait > 0:
+                outcome = await self.wait_for(outcome, wait)
+            outcomes[index] = outcome
 
         async with anyio.create_task_group() as tasks:
             for index, each in enumerate(asked[:MOST_CALLS]):
@@ -223,7 +228,9 @@ class Runtime:
         """
         await self._engine.reload()
 
-    def _call(self, tool: str, arguments: Json, *, unattended: bool = False, id: str = "") -> Call:
+    def _call(
+        self, tool: str, arguments: Json, *, unattended: bool = False, waits: bool = False, id: str = ""
+    ) -> Call:
         return Call(
             id=id or f"call_{secrets.token_hex(12)}",
             principal=self._principal,
@@ -231,6 +238,7 @@ class Runtime:
             arguments=arguments,
             surroundings=self._surroundings,
             unattended=unattended,
+            waits=waits,
         )
 
 

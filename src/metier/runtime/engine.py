@@ -17,6 +17,7 @@ from metier.catalog.here import owner
 from metier.catalog.watch import changes
 from metier.config.settings import Settings
 from metier.errors import MetierError
+from metier.gate.reachable import TAKES_AWAY
 from metier.hooks import Hooks
 from metier.host.running import Running
 from metier.kernel.lives import with_lives
@@ -98,6 +99,8 @@ class Engine:
                 running=self.running,
                 sandboxes=self.sandboxes,
                 database=state.database,
+                state=state,
+                seen=lambda: self.seen,
                 tasks=tasks,
                 hooks=self.hooks,
             )
@@ -153,19 +156,22 @@ class Engine:
         return outcome
 
     async def _judge(self, call: Call, refused: Refused | None) -> Outcome:
-        unusable = self._setup
-        try:
-            await self.refresh()
-            unusable.over()
-            unusable = self._modules
+        async def ready() -> None:
             await self.kernel.ready(call.tool, self.seen.tools)
-            unusable.over()
-        except MetierError as error:
-            unusable.because(error)
-            refused = Refused(
-                call_id=call.id, code="setup_unusable", reasons=(error.message,), remedy=error.remedy
-            )
-            refused = self._told(refused)
+
+        for unusable, made_ready in ((self._setup, self.refresh), (self._modules, ready)):
+            try:
+                await made_ready()
+                unusable.over()
+            except MetierError as error:
+                unusable.because(error)
+                if unusable is self._setup and call.tool in TAKES_AWAY:
+                    continue  # it can only end something, and is judged by what was loaded before
+                refused = Refused(
+                    call_id=call.id, code="setup_unusable", reasons=(error.message,), remedy=error.remedy
+                )
+                refused = self._told(refused)
+                break
         if refused is not None:
             return self._told(await self.recorder.refused(call, refused))
         with self.inner.under(call):
@@ -179,7 +185,7 @@ class Engine:
         stored = await to_thread.run_sync(stored_call, self.state.database, approval_id)
         if stored is None or of not in (None, stored.principal.id):
             return await to_thread.run_sync(not_taken_up, self.state.database, approval_id, of)
-        return await self.run(stored)
+        return await self.run(replace(stored, by_decider=of is None))
 
     async def reload(self) -> None:
         """Read the configuration and look at every root again. Calls under way keep the catalog they started with.

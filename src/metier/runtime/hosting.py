@@ -212,4 +212,4 @@ def _said(error: Exception) -> str:
     """For whoever asks how it goes. The text of an error that is not ours may hold anything."""
     if isinstance(error, MetierError | OperationError):
         return one_line(str(error), 300)
-    return f"{type(error).__name__}; the host's log has the details"
+    return "something broke that should not have; the host's log has the details"

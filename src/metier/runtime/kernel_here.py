@@ -30,15 +30,22 @@ from metier.runtime.sandboxes import Sandboxes
 
 if TYPE_CHECKING:
     from metier.kernel.host_role import HostRole
+    from metier.kernel.operators import Desk
     from metier.kernel.triggers import Triggers
     from metier.runtime.hosting import Hosting
     from metier.runtime.kernel import Kernel
     from metier.runtime.kernel_parts import Door, Parts
+    from metier.runtime.state import Seen, State
 
     MakeDoor: TypeAlias = Callable[[Parts], Door]
 
 _FILE: Final = "kernel.db"
-_OURS: Final = frozenset({"skills", "settings", "secrets", "channels", "conv", "triggers", "schedules"})
+_OURS: Final = frozenset(
+    {
+        *("skills", "settings", "secrets", "channels", "conv", "triggers", "schedules"),
+        *("runtime", "grants", "principals", "policy", "audit"),
+    }
+)
 """Modules that are there before anything is kept for one."""
 _log: Final = logging.getLogger("metier.runtime")
 _NO_SURROUNDINGS: Final = Surroundings()
@@ -59,6 +66,9 @@ class Needs(Struct, frozen=True, kw_only=True):
     running: Running
     sandboxes: Sandboxes
     database: Database
+    state: "State"
+    seen: "Callable[[], Seen]"
+    """What a call that begins now is judged by."""
     tasks: TaskGroup
     hooks: Hooks
 
@@ -212,6 +222,25 @@ class KernelHere:
         if self._kernel is not None:
             await self._kernel.aclose()
 
+    def _desk(self) -> "Desk":
+        """What the operations for operators work with."""
+        from metier.kernel.operators import Desk
+        from metier.runtime.operators import asked_server, explained_here, hooks_shown
+
+        needs = self._needs
+        return Desk(
+            database=needs.database,
+            owner=owner(),
+            settings=needs.settings,
+            catalog=needs.catalog,
+            refresh=needs.refresh,
+            ask=asked_server(needs.house, needs.catalog, needs.settings),
+            hooks=hooks_shown,
+            end_all=needs.running.stop_all,
+            explain=explained_here(needs.state, needs.seen, lambda: self.tools({})),
+            hosts=lambda: self.hosting is not None,
+        )
+
     async def _made(self) -> "Kernel":
         async with self._making:
             if self._kernel is not None:
@@ -244,6 +273,7 @@ class KernelHere:
                 say=self._say,
                 doors=self._doors,
                 cause_of=needs.inner.cause_of,
+                desk=self._desk(),
             )
             kernel = Kernel(needs.settings().home, given)
             try:

@@ -14,6 +14,7 @@ from metier.kernel.announce import Announcements
 from metier.kernel.announce_terminal import TerminalAnnouncer
 from metier.kernel.announce_ways import Announcer
 from metier.kernel.announce_webhook import WebhookAnnouncer
+from metier.kernel.audit_desk import AuditDesk
 from metier.kernel.behalf import behind_of, since_of
 from metier.kernel.calling import Calls
 from metier.kernel.capability import Capability
@@ -26,13 +27,18 @@ from metier.kernel.delivery_ports import Connector, Connectors
 from metier.kernel.events import Events
 from metier.kernel.modules import Modules
 from metier.kernel.operation import Module
+from metier.kernel.operators import Desk
+from metier.kernel.people import Grants, Principals
+from metier.kernel.policy_desk import PolicyDesk
 from metier.kernel.resident_keeper import Live
 from metier.kernel.residents import Residents
 from metier.kernel.schedules import Schedules
 from metier.kernel.secrets import SecretStore
 from metier.kernel.settings import SkillSettings
 from metier.kernel.settings_watch import SettingsWatch
+from metier.kernel.skill_trust import SkillTrust
 from metier.kernel.skills import Skills
+from metier.kernel.steer import Steer
 from metier.kernel.store import Store
 from metier.kernel.triggers import Triggers, no_cause
 from metier.model.call import Cause
@@ -77,6 +83,8 @@ class Given(Struct, frozen=True, kw_only=True):
     doors: "Sequence[Callable[[Parts], Door]]" = ()
     cause_of: Callable[[str], Cause] = no_cause
     """What set off a call that was made here."""
+    desk: Desk
+    """What the operations for operators work with."""
 
 
 @final
@@ -131,14 +139,24 @@ class Parts:
             self.channels.unregister,
             since=since,
         )
-        skills = Skills(self.residents, store, lambda: self.modules, catalog, given.settings, lambda: calls)
+        self.audit = AuditDesk(given.desk)
+        trust = SkillTrust(given.desk).operations()
+        skills = Skills(
+            self.residents, store, lambda: self.modules, catalog, given.settings, lambda: calls, trust
+        )
         self.doors = [each(self) for each in given.doors]
         self._ways_known = False
         own = (
             *(skills, self.settings, self.secrets, self.channels, conversations),
             *(self.triggers, self.schedules, *self.doors),
         )
-        self.modules = Modules([each.module() for each in own], capability)
+        operators = (
+            *(Steer(given.desk), Grants(given.desk), Principals(given.desk)),
+            *(PolicyDesk(given.desk), self.audit),
+        )
+        self.modules = Modules(
+            [*(each.module() for each in own), *(each.module() for each in operators)], capability
+        )
 
     def background(self) -> Background:
         """What the host does all the time. The doors come last: what they bring in finds everything there.
@@ -160,6 +178,7 @@ class Parts:
             "settings": SettingsWatch(self.store, self.events, self.settings.written).run,
             "announcements": self.announcements.run,
             "skills": self.residents.run,
+            "usage": self.audit.run,
             **{f"door {door.channel}": door.run for door in self.doors},
         }
 

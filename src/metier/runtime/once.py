@@ -7,12 +7,25 @@ from metier.runtime.asked import name_of
 
 
 async def call_once(
-    runtime: Runtime, tool: str, arguments: Json, *, id: str, wait: float = 0.0, unattended: bool = False
+    runtime: Runtime,
+    tool: str,
+    arguments: Json,
+    *,
+    id: str,
+    wait: float = 0.0,
+    waits: bool = False,
+    unattended: bool = False,
 ) -> Outcome:
-    """As `Runtime.call`. `id` is nothing that a client can choose freely: it names the call on the record."""
+    """As `Runtime.call`. `id` is nothing that a client can choose freely: it names the call on the record.
+
+    Args:
+        waits: who asks will wait by himself, with `Runtime.wait_for`.
+    """
     engine = runtime._engine  # pyright: ignore[reportPrivateUsage]
     named = engine.seen.internal(name_of(tool))
-    made = runtime._call(named, arguments, unattended=unattended, id=id)  # pyright: ignore[reportPrivateUsage]
+    made = runtime._call(  # pyright: ignore[reportPrivateUsage]
+        named, arguments, unattended=unattended, waits=waits or wait > 0, id=id
+    )
     outcome = await engine.run(made)
     if not isinstance(outcome, Pending) or wait <= 0:
         return outcome

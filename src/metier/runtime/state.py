@@ -23,7 +23,7 @@ from metier.config.ground import POLICY, ground_of
 from metier.config.settings import Settings
 from metier.dialects.manifest import instructions
 from metier.disclosure.read_skill import TOOL as READ_SKILL
-from metier.disclosure.read_skill import read_skill
+from metier.disclosure.read_skill import hand_out, read_skill
 from metier.disclosure.run_in_skill import TOOL as RUN_IN_SKILL
 from metier.errors import BundleError, ConfigError
 from metier.gate.agent_bytes import named_agent
@@ -56,9 +56,13 @@ from metier.record.steering import steering_in
 from metier.record.still import steered, written
 from metier.record.trust import NO_TRUSTS, Trusts, TrustStore
 from metier.runtime.inner_tools import INNER_TOOLS
+from metier.runtime.unusable import without_places
 from metier.sandbox.job_operator_programs import real_files
 
 _MOST_LOOKS: Final = 20
+_GONE: Final = (
+    "policy.toml was there and is gone. Put it back, or say with `metier policy forget` that there are none"
+)
 OWN_TOOLS: Final[Mapping[str, Tool]] = {each.name: each for each in (READ_SKILL, RUN_IN_SKILL)}
 """What models can call that belongs to no skill. No skill takes one of these names: its tools have its own before theirs."""
 
@@ -165,9 +169,22 @@ class State:
             return rules
         if last_policy(self.database) == NONE:
             return rules
-        return Rules(
-            problem="policy.toml was there and is gone. Put it back, or say with `metier policy forget` that there are none"
-        )
+        return Rules(problem=_GONE)
+
+    def trouble(self, seen: Seen) -> str:
+        """Why nothing is judged at the moment: configuration or rules that cannot be used; empty where they can. Only reads. Blocking.
+
+        Raises:
+            StateError: when the state cannot be read.
+        """
+        if not seen.rules.problem and _signatures(seen.settings) == seen.files:
+            return ""
+        try:
+            rules = self._written_down()[2]
+        except ConfigError as error:
+            return without_places(f"{error.message}. {error.remedy}", seen.settings)
+        gone = not rules.digest and not rules.problem and last_policy(self.database) != NONE
+        return _GONE if gone else without_places(rules.problem, seen.settings)
 
     def is_as_seen(self, seen: Seen) -> bool:
         """Whether nothing changed at all, as far as one look tells. Never waits.
@@ -334,6 +351,8 @@ class Operations:
                 message="the skill was bound to other bytes meanwhile",
             )
         path = valid.arguments.get("path")
+        if isinstance(path, str) and valid.call.surroundings.takes_bytes:
+            return hand_out(valid.call.id, valid.skill, snapshot, path)
         return read_skill(valid.call.id, valid.skill, snapshot, path if isinstance(path, str) else None)
 
 

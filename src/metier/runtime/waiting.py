@@ -107,7 +107,8 @@ def refusal(call_id: str, found: Approval | None) -> Refused:
                 call_id=call_id,
                 code="approval_void",
                 reasons=("it was taken up elsewhere, or is void",),
-                remedy=f"`metier audit search --call {call_id}` shows what became of it",
+                remedy="Call the same again: if it ran where it was approved, you are given how it ended, and nothing runs twice; "
+                f"`metier audit search --call {call_id}` shows what became of it",
             )
 
 

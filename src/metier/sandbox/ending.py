@@ -17,6 +17,10 @@ _MOST_TOLD: Final = 64
 _LONGEST: Final = 2_000
 _DENIED: Final = frozenset({"PermissionDenied", "PermissionError", "NotCapable"})
 """How the languages name an error that a refusal of ours raised in them."""
+_OURS: Final = frozenset({"ServerError", "ToolError", "PermissionDenied"})
+"""What we ourselves call what went wrong, for programs. Any other error of a skill's code has the name its author gave it, which
+says as much as the text: of a missing key Python tells nothing but the key."""
+_HELD_BACK: Final = "ToolHeldBack"
 
 _CODES: Final[dict[Ending, FailureCode]] = {
     "raised": "raised",
@@ -136,9 +140,11 @@ def _code(job: Job, report: Report) -> FailureCode:
 
 
 def _message(job: Job, report: Report) -> str:
-    limits, said = job.limits, f"{report.fault.name}: {report.fault.message}" if report.fault else ""
+    limits, said = job.limits, report.fault.message if report.fault else ""
     match report.ending:
         case "raised":
+            if report.fault is not None and not (said and report.fault.name in _OURS):
+                said = f"{report.fault.name}: {said}"
             denied = "; ".join(f"{each.kind} {each.detail}" for each in report.denials[:5])
             return f"{said or 'it failed and said nothing'}" + (f" (refused: {denied})" if denied else "")
         case "exited":
@@ -165,6 +171,8 @@ def _message(job: Job, report: Report) -> str:
         case "stopped":
             return f"it was stopped{f': {said}' if said else ''}"
         case "not_started":
+            if report.fault is not None and report.fault.name == _HELD_BACK:
+                return f"it was not run: {said}"
             if report.fault is not None and report.fault.name != "NotStarted":
                 return f"it could not be started: {said}"
             return f"it could not be started: {said or 'the sandbox gave no reason'}; `metier doctor` looks at the sandboxes"

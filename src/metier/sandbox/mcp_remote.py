@@ -123,7 +123,7 @@ class McpRemote:
                 return known
             if not entry.tool:
                 return known.listing
-            if problem := changed(known.listing, entry.tool, entry.pin):
+            if problem := changed(known.listing, entry.tool, entry.pin, job.skill):
                 return Trouble(kind="denied", message=problem)
             known.peer.give(job)
             said = await known.session.use(entry.tool, job.arguments, job.limits.timeout)

@@ -136,7 +136,7 @@ class Resident:
         until = time.monotonic() + seconds
         if self._listed != self._changes and (trouble := await self._list(session, seconds)) is not None:
             return trouble
-        if problem := changed(self.listing, tool, pin):
+        if problem := changed(self.listing, tool, pin, self._job.skill):
             return Trouble(kind="denied", message=problem)
         left = until - time.monotonic()
         if left <= 0:  # nothing is begun that is given up at once
@@ -291,15 +291,16 @@ class _Pipes:
         return writes
 
 
-def changed(listing: dict[str, Json], tool: str, pin: str) -> str:
-    """Why a tool is not the one that was looked at; empty when it is."""
+def changed(listing: dict[str, Json], tool: str, pin: str, skill: str) -> str:
+    """Why a tool is not the one that was looked at, and what to do; empty when it is."""
     found = named(listing).get(tool)
+    look = f"`metier skills trust {one_line(skill, 80)}` shows what changed"
     if found is None:
-        return f"the server has no tool {one_line(tool, 64)} any more"
+        return f"the server has no tool {one_line(tool, 64)} any more; {look}"
     if pin_of(found) != pin:
         return (
             f"the server describes its tool {one_line(tool, 64)} otherwise than when it was looked at, so it is held back; "
-            "`metier skills trust` shows what changed"
+            f"{look}"
         )
     return ""
 

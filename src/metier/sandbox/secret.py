@@ -8,12 +8,14 @@ looked for as widely as the others it would be found everywhere.
 
 import base64
 import re
+from html import escape
 from typing import Final, final
 
 from msgspec import Struct
 
 from metier.sandbox.spelled import Stretch, folded, views
 
+_FOR_PAGES: Final = re.compile(r"[<>&'\"+`\\]")
 MASK: Final = "••••••••"
 SHORTEST: Final = 4
 """A shorter secret could not be masked without tearing ordinary text apart."""
@@ -56,9 +58,10 @@ class Mask:
         if value in self._values or len(value) < SHORTEST:
             return
         self._values.add(value)
-        if len(folded(_bytes(value))) < LONG:
+        # One that holds what looks like an escape is shorter where the escapes around it are undone.
+        if any(len(folded(view.text)) < LONG for view in views(_bytes(value))):
             self._spellings = _longest_first({*self._spellings, *_spellings(value)})
-        else:
+        if len(folded(_bytes(value))) >= LONG:
             self._needles = _longest_first({*self._needles, *_needles(value)})
 
     def data(self, data: bytes, *, truncated: bool = False) -> bytes:
@@ -156,6 +159,9 @@ def _spellings(value: str) -> set[bytes]:
     made = {plain, plain.lower(), _bytes(quoted), _bytes(quoted.replace("/", "\\/")), escaped.encode()}
     made |= {escaped.replace("%20", "+").encode(), _lower_escapes(escaped).encode()}
     made |= {plain.hex().encode(), plain.hex().upper().encode()} | _in_base64(plain)
+    for form in ("\\u{:04x}", "\\u{:04X}"):  # as JSON has it that may stand in a page
+        made.add(_bytes(_FOR_PAGES.sub(lambda found, form=form: form.format(ord(found[0])), value)))
+    made |= {_bytes(escape(value)), _bytes(escape(value, quote=False))}
     return {each for each in made if len(each) >= SHORTEST}
 
 

@@ -124,7 +124,8 @@ def metier(
 ) -> None:
     """Run agent skills: see what there is, what each may do, and call them through one gate.
 
-    Start with `metier skills list`. Nothing leaves this machine.
+    Start with `metier skills list`. Metier reports to nobody: it reaches only what you
+    set up or granted.
     """
     ctx.obj = {"config": config, "roots": roots, "log": bool(verbose or log_file)}
     if verbose or log_file:

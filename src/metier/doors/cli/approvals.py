@@ -11,9 +11,9 @@ from metier.catalog.here import owner
 from metier.config.settings import Settings
 from metier.doors.cli import ended, exits
 from metier.doors.cli.opening import settings_of, state_to_refuse
-from metier.doors.cli.request import grant_lines, lines, when
 from metier.doors.cli.working import work
 from metier.errors import ConfigError
+from metier.gate.in_words import grant_lines, lines, when
 from metier.model.approval import Approval, Scope, StandingGrant
 from metier.model.role import ROLES
 from metier.model.text import one_line

@@ -11,8 +11,8 @@ from msgspec import Struct
 from metier.catalog.here import owner
 from metier.config.settings import Settings
 from metier.doors.cli.approvals import at_the_terminal
-from metier.doors.cli.request import grant_lines, lines
 from metier.doors.cli.typed import Typed
+from metier.gate.in_words import grant_lines, lines
 from metier.model.approval import Scope, StandingGrant
 from metier.model.text import one_line
 from metier.record.approvals import find

@@ -80,9 +80,10 @@ def _erase_logs(home: str, calls: frozenset[str]) -> int:
     """What skills wrote into the logs of these calls, what they took in or sent on channels, and what the HTTP door answered to them;
     gives how many there were."""
     from metier.host.call_log import erase_log
+    from metier.record.doors_db import erase_answers
 
     logs = sum(erase_log(home, call_id) for call_id in calls)
-    return logs + _erase_said(home, calls) + _erase_answers(home, calls)
+    return logs + _erase_said(home, calls) + erase_answers(home, calls)
 
 
 def _with_inner(database: Database, call_id: str) -> frozenset[str]:
@@ -106,18 +107,3 @@ def _erase_said(home: str, calls: frozenset[str]) -> int:
         return erase_of_calls(store, calls)
     finally:
         store.close()
-
-
-def _erase_answers(home: str, calls: frozenset[str]) -> int:
-    """What was answered to these calls over HTTP and kept for who asks again; gives how many."""
-    import os
-
-    from metier.doors.http.doors_db import FILE, DoorsDb
-
-    if not calls or not os.path.exists(os.path.join(home, FILE)):
-        return 0
-    doors = DoorsDb(home)
-    try:
-        return doors.erase_answers(calls)
-    finally:
-        doors.close()

@@ -8,9 +8,9 @@ import click
 from metier.catalog.catalog import Catalog
 from metier.catalog.here import trusts_here
 from metier.catalog.listed import Listed
+from metier.catalog.review import withheld
 from metier.doors.cli import exits, words
 from metier.doors.cli.opening import catalog_of, complete_skill, named
-from metier.doors.cli.review import withheld
 from metier.model.text import one_line
 from metier.record.trust import Trusts
 

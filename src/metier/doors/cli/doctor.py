@@ -12,6 +12,7 @@ from metier.catalog.here import catalog_here
 from metier.config.settings import Settings
 from metier.doors.cli import exits
 from metier.doors.cli.opening import settings_of
+from metier.doors.mcp.own_clients import problems_here
 from metier.errors import MetierError
 from metier.model.entry import Command, Entry, HttpRequest, InlineCode, WasmModule
 from metier.model.guarantee import MEANING, Guarantee
@@ -42,13 +43,20 @@ def doctor_command(ctx: click.Context, as_json: bool) -> None:
     settings = settings_of(ctx)
     found = anyio.run(_examine, settings)
     taken = _taken(settings)
+    own = _own_clients(settings)
     if as_json:
         import json
 
-        click.echo(json.dumps({**_report(found), "names_taken": taken}, ensure_ascii=False, indent=1))
+        click.echo(
+            json.dumps(
+                {**_report(found), "names_taken": taken, "own_clients": own}, ensure_ascii=False, indent=1
+            )
+        )
     else:
         _show(found)
         _show_taken(taken)
+        for each in own:
+            _wrapped(f"! {each}", "")
     if not found.ok:
         ctx.exit(exits.PROBLEM)
 
@@ -61,6 +69,15 @@ def _taken(settings: Settings) -> dict[str, list[str]]:
         click.echo(f"metier: the skills could not be looked at: {one_line(str(error))}", err=True)
         return {}
     return {each.name: said for each in listed if (said := name_problems(each))}
+
+
+def _own_clients(settings: Settings) -> list[str]:
+    """What is wrong with those MCP clients that were declared to be the owner himself."""
+    try:
+        return problems_here(settings)
+    except MetierError as error:
+        click.echo(f"metier: own_clients could not be looked at: {one_line(str(error))}", err=True)
+        return []
 
 
 async def _examine(settings: Settings) -> Examination:

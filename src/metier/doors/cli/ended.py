@@ -60,6 +60,9 @@ def show(outcome: Outcome) -> None:
             for reason in reasons:
                 click.echo(f"  {visible(reason)}", err=True)
             click.echo(f"  → metier approvals show {approval}, then approve or deny it", err=True)
+    earlier = outcome.earlier if isinstance(outcome, Completed | Failed) else None
+    if earlier is not None:
+        click.echo(f"  {one_line(earlier.text, 600)}", err=True)
     for each in outcome.artifacts if isinstance(outcome, Completed | Failed) else ():
         click.echo(
             f"  kept in the workspace: {one_line(each.path)} ({each.type}, {each.size:,} bytes)", err=True

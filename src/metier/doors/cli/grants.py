@@ -1,17 +1,17 @@
 """`metier grants`: what runs without anybody being asked, because somebody said so in advance."""
 
 import click
-import msgspec
 
 from metier.catalog.here import owner
 from metier.doors.cli import exits
 from metier.doors.cli.opening import settings_of, state_to_refuse
-from metier.doors.cli.request import grant_lines
+from metier.gate.in_words import grant_lines
 from metier.model.approval import StandingGrant
 from metier.model.text import one_line
 from metier.record.approval_clock import moment
 from metier.record.database import open_if_there
-from metier.record.standing import expired, grants_in, revoke
+from metier.record.grant_shown import grant_over, grant_plain
+from metier.record.standing import grants_in, revoke
 
 
 @click.group("grants")
@@ -33,20 +33,13 @@ def list_command(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         import json
 
-        click.echo(json.dumps([_plain(each, over=expired(each, now)) for each in found]))
+        click.echo(json.dumps([grant_plain(each, now) for each in found]))
         return
     if not found:
         click.echo("There are no standing grants.", err=True)
     for each in found:
-        over = expired(each, now) or each.uses_left == 0
+        over = grant_over(each, now)
         click.echo("\n".join([*grant_lines(each), *(["               (it is over)"] if over else []), ""]))
-
-
-def _plain(grant: StandingGrant, *, over: bool) -> dict[str, object]:
-    """For programs, without the key: with it anybody could try out which arguments it is for."""
-    plain: dict[str, object] = msgspec.to_builtins(grant)
-    plain.pop("key", None)
-    return {**plain, "over": over or grant.uses_left == 0}
 
 
 @grants_command.command("revoke")

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import anyio
 import click
@@ -129,6 +129,7 @@ def stop_command(ctx: click.Context) -> None:
 
 async def _run(settings: Callable[[], Settings], home: str) -> None:
     from metier.runtime import hosting_here
+    from metier.runtime.as_raised import the_one
 
     try:
         async with anyio.create_task_group() as tasks:
@@ -141,14 +142,8 @@ async def _run(settings: Callable[[], Settings], home: str) -> None:
                 _not_for_ever()
             tasks.cancel_scope.cancel()
     except BaseExceptionGroup as group:
-        raise innermost(group) from None
+        raise the_one(group) from None
     say("The host has ended. What is switched on runs again with the next one.")
-
-
-def innermost(error: BaseException) -> BaseException:
-    """What was raised, where one thing was; a group of it where several were."""
-    within = cast("tuple[BaseException, ...]", getattr(error, "exceptions", ()))
-    return innermost(within[0]) if len(within) == 1 else error
 
 
 async def _until_told(scope: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:

@@ -9,11 +9,11 @@ import msgspec
 
 from metier.catalog.listed import Listed
 from metier.catalog.requirements import install_hint
+from metier.catalog.review import review
 from metier.config.settings import Settings
 from metier.doors.cli import tool_lines, words
 from metier.doors.cli.listing import summary
 from metier.doors.cli.opening import catalog_of, complete_skill, named
-from metier.doors.cli.review import review
 from metier.model.skill import Skill
 from metier.model.text import one_line
 

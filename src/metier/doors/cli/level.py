@@ -1,22 +1,14 @@
 """`metier trust`: how far agents may act by themselves. Trust in a skill's bytes is `metier skills trust`."""
 
-from typing import Final, cast
+from typing import cast
 
 import click
 
 from metier.catalog.here import owner
 from metier.doors.cli.opening import settings_of
-from metier.model.trust_level import LEVELS, TrustLevel
+from metier.model.trust_level import LEVELS, MEANING, TrustLevel
 from metier.record.database import Database, open_if_there
 from metier.record.level import level, set_level
-
-MEANING: Final[dict[TrustLevel, str]] = {
-    "observe": "only what asks for no more, and each call is asked",
-    "suggest": "also what could run at the next level, and each call is asked",
-    "supervised_auto": "low risk runs by itself, the rest is asked",
-    "bounded_auto": "low and medium risk run by themselves, high risk is asked",
-    "adaptive_auto": "as bounded_auto",
-}
 
 
 @click.group("trust")

@@ -40,7 +40,8 @@ def line(each: Listed) -> str:
     about = (
         one_line(each.skill.description) if each.skill and known else f"({each.shown}: {one_line(each.why)})"
     )
-    return " ".join(part for part in (mark, emoji, one_line(each.name, 80), "-", about) if part)
+    held = f"({each.held_back})" if each.held_back else ""
+    return " ".join(part for part in (mark, emoji, one_line(each.name, 80), "-", about, held) if part)
 
 
 def summary(each: Listed) -> dict[str, Any]:
@@ -57,6 +58,7 @@ def summary(each: Listed) -> dict[str, Any]:
         "folder": each.folder,
         "root": each.root.path,
         "digest": (skill.digest if skill else "") or None,
+        "held_back": skill.held_back if skill else {},
     }
 
 

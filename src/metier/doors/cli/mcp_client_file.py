@@ -4,15 +4,15 @@ Whatever else is in the file keeps its value; where that cannot be promised noth
 """
 
 import json
-import re
-import tomllib
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final, cast, final
 
 from msgspec import Struct
 
+from metier.doors.cli.mcp_ourselves import starts_us
 from metier.errors import ConfigError
+from metier.model import stricttoml
 from metier.model.text import one_line
 
 TABLES: Final[Mapping[str, str]] = {
@@ -134,12 +134,7 @@ def can_be_written(text: str) -> bool:
 def _is_ours(found: object) -> bool:
     """Whether an entry starts `metier mcp`, however it was installed."""
     entry = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-    command, args = entry.get("command"), entry.get("args")
-    if not isinstance(command, str) or not isinstance(args, list):
-        return False
-    words = cast("list[object]", args)
-    starts = re.split(r"[/\\]", command)[-1] in ("metier", "metier.exe") or words[:2] == ["-m", "metier"]
-    return starts and "mcp" in words
+    return starts_us(entry.get("command"), entry.get("args"))
 
 
 def _shown(before: dict[str, Any], server: dict[str, Any]) -> dict[str, Any]:
@@ -187,20 +182,21 @@ def _in_toml(text: str, name: str, server: dict[str, Any]) -> Changed | None:
         after = _servers(added)
         if after.pop(name) != server or after != _servers(text) or _rest(added) != _rest(text):
             raise ConfigError("it is written so that nothing can be added at its end", remedy=by_hand)
-    except tomllib.TOMLDecodeError as error:
+    except stricttoml.TomlError as error:
         raise ConfigError(
-            f"it is no TOML, or nothing can be added at its end ({one_line(str(error), 120)})", remedy=by_hand
+            f"it cannot be read, or nothing can be added at its end ({one_line(str(error), 120)})",
+            remedy=by_hand,
         ) from None
     return Changed(text=added, before="", after=_toml(name, server))
 
 
 def _servers(text: str) -> dict[str, Any]:
-    found = tomllib.loads(text).get(TABLES["codex"], {})
+    found = stricttoml.loads(text).get(TABLES["codex"], {})
     return dict(cast("dict[str, Any]", found)) if isinstance(found, dict) else {}
 
 
 def _rest(text: str) -> dict[str, Any]:
-    return {key: value for key, value in tomllib.loads(text).items() if key != TABLES["codex"]}
+    return {key: value for key, value in stricttoml.loads(text).items() if key != TABLES["codex"]}
 
 
 def _toml(name: str, server: dict[str, Any]) -> str:

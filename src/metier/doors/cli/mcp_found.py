@@ -3,13 +3,12 @@
 import os
 import re
 import sys
-import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Final, cast, final
 
 from msgspec import Struct
 
-from metier.model import strictjson
+from metier.model import strictjson, stricttoml
 from metier.model.diagnostic import Diagnostic
 from metier.model.digest import Json
 from metier.model.text import one_line
@@ -100,11 +99,13 @@ def servers_in(file: str, project: str) -> Iterator[Found | Unread]:
 def _fields(data: bytes, *, toml: bool) -> dict[str, Json] | str:
     try:
         if toml:
-            return cast("dict[str, Json]", tomllib.loads(data.decode()))
+            return cast("dict[str, Json]", stricttoml.loads(data))
         text = data.decode().removeprefix("\ufeff")
         fields = strictjson.loads(_LAST_COMMA.sub(_kept, _COMMENT.sub(_kept, text)), most=MOST_BYTES)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        return f"it is no {'TOML' if toml else 'text'}: {one_line(str(error), 200)}"
+    except stricttoml.TomlError as error:
+        return f"it cannot be read: {one_line(str(error), 200)}"
+    except UnicodeDecodeError as error:
+        return f"it is no text: {one_line(str(error), 200)}"
     except ValueError as error:
         return f"it is no strict JSON: {one_line(str(error), 200)}; make a copy that is, and name that"
     return fields if isinstance(fields, dict) else "it is JSON, but no object"

@@ -15,8 +15,10 @@ from metier.dialects.mcp_server import MANIFEST, waiting
 from metier.doors.cli import exits, words
 from metier.doors.cli.approvals import at_the_terminal
 from metier.doors.cli.mcp_found import CLIENTS, Found, Unread, files_of, servers_of
+from metier.doors.cli.mcp_ourselves import origins_here
 from metier.doors.cli.mcp_proposal import Proposal, propose
 from metier.doors.cli.opening import settings_of
+from metier.doors.http.whereabouts import whereabouts
 from metier.model.digest import Json
 from metier.model.role import CREATE
 from metier.model.text import one_line
@@ -83,7 +85,9 @@ def _one(
     move: bool,
     quiet: bool,
 ) -> dict[str, object]:
-    proposal = propose(found, path=os.environ.get("PATH", ""), state=settings.home)
+    serve = settings.serve
+    origins = origins_here(serve.address, serve.port, (*serve.origins, whereabouts(settings.home)))
+    proposal = propose(found, path=os.environ.get("PATH", ""), state=settings.home, origins=origins)
     if proposal.ourselves:
         if not quiet:
             click.echo(f"- {one_line(found.name, 80)}: that is Metier itself, and is passed over")

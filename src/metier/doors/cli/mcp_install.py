@@ -3,7 +3,7 @@
 import difflib
 import os
 import sys
-import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,15 +11,14 @@ import click
 
 from metier.doors.cli import exits
 from metier.doors.cli.mcp_client_file import TABLES, Changed, as_text, can_be_written, entry, with_server
-from metier.doors.cli.mcp_found import CLIENTS, MOST_BYTES
+from metier.doors.cli.mcp_found import CLIENTS
+from metier.doors.cli.mcp_replace import Replaced, only_one, read, replace
 from metier.doors.cli.opening import reading_of
 from metier.errors import ConfigError, StateError
-from metier.model.diagnostic import Diagnostic
 from metier.model.text import visible
-from metier.openfile import read_small
 
-_KEPT: Final = ".before-metier"
-_MOST_KEPT: Final = 100
+_TRIES: Final = 5
+"""How often somebody else may write the file between our look and our writing."""
 
 
 @click.command("install")
@@ -48,11 +47,8 @@ def install_command(
             "Metier or its state lies in a folder whose name is not UTF-8, which no client's file can hold",
             remedy="Give that folder another name",
         )
-    text = _read(path)
-    try:
-        changed = with_server(client, text or "", name, server)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error.message}", remedy=error.remedy) from None
+    text = read(path)
+    changed = _change(client, path, text, name, server)
     if changed is None:
         click.echo(f"✓ {path} has it already; nothing was changed.")
         return
@@ -62,11 +58,46 @@ def install_command(
     if not yes and not click.confirm("Write it?", default=False, err=True):
         click.echo("Nothing was changed.", err=True)
         ctx.exit(exits.PROBLEM)
-    if _read(path) != text:
-        raise StateError(f"{path} was changed meanwhile; nothing was written", remedy="Try again")
-    kept = _write(path, changed.text, text)
-    click.echo(f"✓ Written to {path}." + (f" As it was: {kept}" if kept else ""))
+    done = _written(path, text, changed, lambda now: _change(client, path, now, name, server))
+    click.echo(f"✓ Written to {path}." + (f" As it was: {done.kept}" if done.kept else ""))
     click.echo(f"  Restart {client}, so that it reads it. What it does then: metier audit tail")
+
+
+def _change(client: str, path: str, text: str | None, name: str, server: dict[str, Any]) -> Changed | None:
+    """What would be written; None where nothing has to be."""
+    try:
+        return with_server(client, text or "", name, server)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error.message}", remedy=error.remedy) from None
+
+
+def _written(
+    path: str, text: str | None, shown: Changed, change: Callable[[str | None], Changed | None]
+) -> Replaced:
+    """Write the change that was shown, into the file as it is by then: others write to it too.
+
+    Raises:
+        ConfigError: when that cannot be done without losing something.
+        StateError: when it would be another change than the one that was shown, or it cannot be written.
+    """
+    with only_one(path):
+        for _ in range(_TRIES):
+            now = read(path)
+            changed = shown if now == text else change(now)
+            if changed is None or not _is_same(changed, shown):
+                break
+            if (done := replace(path, changed.text, now)) is not None:
+                return done
+    raise StateError(
+        f"{path} was changed meanwhile; nothing was written", remedy="Look at the change once more: try again"
+    )
+
+
+def _is_same(changed: Changed, shown: Changed) -> bool:
+    """Whether it is what somebody said yes to. Of the rest of the file he was shown nothing."""
+    return (changed.before, changed.after) == (shown.before, shown.after) and (
+        shown.laid_out_anew or not changed.laid_out_anew
+    )
 
 
 def _require_agent(ctx: click.Context, agent: str) -> None:
@@ -102,19 +133,6 @@ def _environment() -> dict[str, str]:
     return {"METIER_HOME": os.path.abspath(home)} if home else {}
 
 
-def _read(path: str) -> str | None:
-    """The file's text; None where there is none."""
-    found = read_small(path, most=MOST_BYTES)
-    if isinstance(found, Diagnostic):
-        if found.code == "missing":
-            return None
-        raise ConfigError(f"{path}: {found.message}", remedy="Look at that file first")
-    try:
-        return found[0].decode("utf-8")
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path} is not UTF-8", remedy="Save it as UTF-8") from None
-
-
 def _shown(path: str, name: str, changed: Changed, *, new: bool) -> list[str]:
     """The change. Of the rest nothing is printed: other servers may have secrets in it."""
     said = [f"{'A new file' if new else 'Change of'} {path}:", f"  server {name!r}"]
@@ -123,42 +141,3 @@ def _shown(path: str, name: str, changed: Changed, *, new: bool) -> list[str]:
     if changed.laid_out_anew:
         said.append("  The rest of the file is laid out anew; it says the same as before.")
     return said
-
-
-def _write(path: str, text: str, before: str | None) -> str:
-    """Write all of it or nothing; gives where the file as it was is kept."""
-    try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        mode = os.stat(path).st_mode & 0o777 if before is not None else 0o600
-        descriptor, draft = tempfile.mkstemp(prefix=".metier-", dir=os.path.dirname(path))
-        kept = ""
-        try:
-            with os.fdopen(descriptor, "wb") as out:
-                out.write(text.encode())
-                out.flush()
-                os.fsync(out.fileno())
-            os.chmod(draft, mode)
-            kept = _keep(path, before) if before is not None else ""
-            os.replace(draft, path)
-        except BaseException:  # nothing is left that only makes sense with the new file
-            for made in filter(None, (draft, kept)):
-                os.unlink(made)
-            raise
-    except OSError as error:
-        raise StateError(
-            f"{path} could not be written: {error.strerror}", remedy="It is as it was"
-        ) from error
-    return kept
-
-
-def _keep(path: str, before: str) -> str:
-    for number in range(_MOST_KEPT):
-        place = f"{path}{_KEPT}" + (f".{number}" if number else "")
-        try:
-            descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        except FileExistsError:
-            continue
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as out:
-            out.write(before)
-        return place
-    raise StateError(f"there are {_MOST_KEPT} copies beside {path} already", remedy="Remove some of them")

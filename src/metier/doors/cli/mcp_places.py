@@ -73,6 +73,9 @@ def own_program(
     program, args = line[0], line[1:]
     file = program if os.path.isabs(program) else real_programs((program,), path).get(program, program)
     called = f"{name}-server"
+    # `time2-server` would count as GNU time: what it may do must not depend on what it is called here.
+    if is_interpreter(called):
+        called = f"mcp-{called}"
     before = [_whole(each, folder) for each in args] if is_interpreter(program) else []
     told = folders_among(before, state)
     scripts = _scripts(before, state)

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from metier.dialects.names import name_problem
 from metier.dialects.tool_words import BINARY
 from metier.doors.cli.mcp_found import Found
+from metier.doors.cli.mcp_ourselves import leads_to_us, programs_here, starts_us
 from metier.doors.cli.mcp_places import folders_among, own_program, reads_of, uv_run
 from metier.doors.cli.mcp_runners import fetched, without_shell
 from metier.doors.cli.mcp_secrets import address_may_hold_secret, line_may_hold_secret, may_be_secret
@@ -54,14 +55,19 @@ class Proposal(Struct, frozen=True, kw_only=True):
     problem: str = ""
     """Why it cannot be taken over."""
     ourselves: bool = False
-    """It is Metier, as `metier mcp install` wrote it down there."""
+    """It is Metier, which is started or reached there."""
 
 
-def propose(found: Found, *, path: str, state: str = "") -> Proposal:
-    """Blocking: looks at the program, where it is there. `state` is Metier's own folder."""
+def propose(found: Found, *, path: str, state: str = "", origins: frozenset[str] = frozenset()) -> Proposal:
+    """Blocking: looks at the program, where it is there. `state` is Metier's own folder, `origins` are where its own server is reached."""
     name = re.sub(r"[^a-z0-9]+", "-", found.name.lower()).strip("-")[:64].strip("-")
     proposal = Proposal(name=name, origin=found.file)
-    if _is_metier(found):
+    fields = found.fields
+    sent = fields.get("headers") or fields.get("http_headers")
+    command, args, variables = fields.get("command"), fields.get("args", []), fields.get("env")
+    if starts_us(command, args, variables, here=programs_here()) or leads_to_us(
+        fields.get("url"), sent, origins
+    ):
         return replace(proposal, ourselves=True)
     if not name or name_problem(name):
         return replace(proposal, problem=f"{one_line(found.name, 60)!r} is no good name for a skill")
@@ -82,14 +88,6 @@ def propose(found: Found, *, path: str, state: str = "") -> Proposal:
             problem="its line holds ${…}, which only that client fills in; write it out in a copy of the file",
         )
     return _noted(_program(proposal, found, without_shell(line), path, state), found)
-
-
-def _is_metier(found: Found) -> bool:
-    """Whether it is this program: its name, or Python with its module, and `mcp` as the command."""
-    command, args = found.fields.get("command"), found.fields.get("args", [])
-    if not isinstance(command, str) or not isinstance(args, list) or "mcp" not in args:
-        return False
-    return os.path.basename(command) == "metier" or args[:2] == ["-m", "metier"]
 
 
 def _noted(proposal: Proposal, found: Found) -> Proposal:

@@ -1,34 +1,21 @@
 """`metier policy …`: the operator's rules."""
 
 import os
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 import click
 
-from metier.catalog.catalog import Catalog
-from metier.catalog.function_names import outward, outward_of
 from metier.catalog.here import owner
-from metier.disclosure.read_skill import TOOL as READ_SKILL
 from metier.doors.cli import exits
 from metier.doors.cli.opening import catalog_of, settings_of
 from metier.doors.cli.policy_replay import replay_command
 from metier.gate.rule_file import GONE, Examined, Problem, examine, policy_file
-from metier.gate.rules import TOLD, Rule
+from metier.gate.rules import Rule
+from metier.kernel.idle_rules import idle_rules
 from metier.model.text import one_line
 from metier.model.verdict import Decision
 from metier.record.database import Database
 from metier.record.policy import note_policy, was_there
-
-_OWN_RUN: Final = {
-    "tool": "operator.run",
-    TOLD: outward("operator.run"),
-    "effect": "act",
-    "risk": "high",
-    "cost": "free",
-}
-"""What `metier run` calls."""
-_NONE: Final[Mapping[str, str]] = {}
 
 
 @click.group("policy")
@@ -56,7 +43,7 @@ def check_command(ctx: click.Context, file: str | None, as_json: bool) -> None:
         found = Examined(problems=(Problem(message="there is no such file", remedy="Check its name"),))
     if not file and not there and was_there(settings.database):
         found = Examined(problems=(GONE,))
-    idle = list(_idle(found.rules.rules, catalog))
+    idle = list(idle_rules(found.rules.rules, catalog))
     if as_json:
         import json
 
@@ -115,48 +102,6 @@ def _report(path: str, found: Examined, idle: list[tuple[Rule, str]], *, there: 
         ],
         "warnings": [{"rule": rule.number, "line": rule.line, "message": why} for rule, why in idle],
     }
-
-
-def _idle(rules: tuple[Rule, ...], catalog: Catalog) -> Iterator[tuple[Rule, str]]:
-    """Rules that no call can match as things are today, each with the reason."""
-    tools = [
-        {
-            "tool": tool.name,
-            TOLD: outward_of(tool),
-            "effect": tool.effect,
-            "risk": tool.risk,
-            "cost": tool.cost,
-        }
-        for tool in (
-            READ_SKILL,
-            *(tool for listed in catalog.listed if listed.skill for tool in listed.skill.tools),
-        )
-    ]
-    tools.append(_OWN_RUN)
-    for rule in rules:
-        named = rule.names.get("tool")
-        about = {field: names for field, names in rule.names.items() if field in _OWN_RUN and field != "tool"}
-        meant = [each for each in tools if not named or named.hold(each["tool"]) or rule.means(each[TOLD])]
-        if named and not meant:
-            whole = {each[TOLD]: each["tool"] for each in tools}
-            unknown = _near(named.exact, [each["tool"] for each in tools], whole)
-            yield rule, f"it matches nothing today: there is no such tool{unknown}"
-        elif not any(all(names.hold(tool[field]) for field, names in about.items()) for tool in meant):
-            yield rule, "it matches nothing today: no tool is of this effect, risk and cost"
-        elif "skill" in rule.names and not any(map(rule.names["skill"].hold, catalog.by_name)):
-            unknown = _near(rule.names["skill"].exact, list(catalog.by_name))
-            yield rule, f"it matches nothing today: there is no such skill{unknown}"
-
-
-def _near(names: frozenset[str], known: list[str], whole: Mapping[str, str] = _NONE) -> str:
-    """What was meant, perhaps; `whole` has what is called by another name too."""
-    from difflib import get_close_matches
-
-    for name in sorted(names):
-        near = [whole[name]] if name in whole else get_close_matches(name, known, n=1)
-        if near:
-            return f" as {one_line(name, 80)!r} (did you mean {one_line(near[0], 80)!r}?)"
-    return f" as {one_line(min(names), 80)!r}" if names else ""
 
 
 @policy_command.command("forget")

@@ -3,19 +3,16 @@
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any, Final
 
 import click
 
-from metier.catalog.catalog import Catalog
-from metier.catalog.function_names import outward
-from metier.disclosure.read_skill import TOOL as READ_SKILL
 from metier.doors.cli import exits
 from metier.doors.cli.audit_find import when
 from metier.doors.cli.opening import catalog_of
-from metier.gate.replay import Known, Replay, Replayed
+from metier.gate.replay import Replay, Replayed
 from metier.gate.rule_file import GONE, Examined, examine, policy_file
+from metier.kernel.replaying import known_tools
 from metier.model.text import one_line
 from metier.model.verdict import Decision
 from metier.record.database import open_if_there
@@ -55,7 +52,7 @@ def replay_command(ctx: click.Context, since: int | str, file: str | None, as_js
     counts: Counter[tuple[str, ...]] = Counter()
     database = open_if_there(settings.database)
     if database is not None:
-        replay = Replay(found.rules, dict(_tools(catalog)))
+        replay = Replay(found.rules, dict(known_tools(catalog)))
         with database:
             for judgement, beside in judgements(database, since=since):
                 _count(replay.one(judgement, beside), counts, as_json=as_json)
@@ -63,15 +60,6 @@ def replay_command(ctx: click.Context, since: int | str, file: str | None, as_js
         click.echo(json.dumps({"summary": _summary(path, found.rules.digest, counts)}))
     else:
         _conclude(one_line(path) if there else f"Without any rules ({one_line(path)} does not exist)", counts)
-
-
-def _tools(catalog: Catalog) -> Iterator[tuple[str, Known]]:
-    """What is known of today's tools. Those of the owner himself are made for each run."""
-    yield READ_SKILL.name, Known.of(READ_SKILL)
-    for listed in catalog.listed:
-        for tool in listed.skill.tools if listed.skill else ():
-            yield tool.name, Known.of(tool)
-    yield "operator.run", Known(told=outward("operator.run"))
 
 
 def _count(found: Replayed | None, counts: Counter[tuple[str, ...]], *, as_json: bool) -> None:

@@ -11,8 +11,8 @@ from metier.doors.cli.passwords import oidc_command, password_command, ways_comm
 from metier.model.role import ROLES, Kind, Registered
 from metier.model.text import one_line
 from metier.record.database import Database, open_if_there
+from metier.record.everybody import everybody, principal_plain
 from metier.record.principals import (
-    BUILT_IN_AGENTS,
     acting_for,
     add_principal,
     registered_in,
@@ -74,16 +74,7 @@ def list_command(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         import json
 
-        rows = [
-            {
-                "id": each.id,
-                "kind": each.kind,
-                "roles": sorted(each.roles),
-                "on_behalf_of": each.on_behalf_of,
-                "revoked": each.revoked,
-            }
-            for each in listed
-        ]
+        rows = [principal_plain(each) for each in listed]
         click.echo(json.dumps(rows, ensure_ascii=False))
         return
     for each in listed:
@@ -108,16 +99,11 @@ for _command in (password_command, oidc_command, ways_command):
 
 
 def _everybody(path: str) -> list[Registered]:
-    """The table's entries, and those that are so without one. Looking makes no state."""
-    me = owner()
-    everybody = {me: Registered(id=me, kind="human", roles=frozenset({"owner"}))}
-    for id in sorted(BUILT_IN_AGENTS):
-        everybody[id] = Registered(id=id, kind="agent", on_behalf_of=me, roles=frozenset({"agent"}))
     database = open_if_there(path)
-    if database is not None:
-        with database, database.reading() as connection:
-            everybody |= {each.id: each for _, each in sorted(registered_in(connection).items())}
-    return list(everybody.values())
+    if database is None:
+        return everybody(None, owner())
+    with database:
+        return everybody(database, owner())
 
 
 def _answer(ctx: click.Context, id: str, problem: str, done: str, *, as_json: bool) -> None:

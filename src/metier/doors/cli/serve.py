@@ -13,7 +13,7 @@ from anyio.abc import TaskStatus
 
 from metier.catalog.here import owner
 from metier.config.settings import Settings
-from metier.doors.cli.host import innermost, say, telegram, tell_what_goes_wrong
+from metier.doors.cli.host import say, telegram, tell_what_goes_wrong
 from metier.doors.cli.opening import reading_of, settings_of
 from metier.errors import ConfigError
 
@@ -48,15 +48,14 @@ def serve_command(
     """
     _require_installed()
     from metier.doors.http.opening import require_a_name
+    from metier.runtime.as_raised import as_raised
 
     written = settings_of(ctx).serve
     require_a_name(written.address if address is None else address, written.origins)
     if not ctx.find_root().obj["log"]:
         tell_what_goes_wrong()
-    try:
+    with as_raised():
         anyio.run(_run, reading_of(ctx), address, port, not no_mcp, not no_host, not no_link)
-    except BaseExceptionGroup as group:
-        raise innermost(group) from None
 
 
 def _require_installed() -> None:

@@ -35,8 +35,8 @@ def sign_in_command(ctx: click.Context, origin: str | None, as_json: bool) -> No
         origin = next(iter(serve.origins), f"http://{host}:{serve.port}")
     if not re.fullmatch(r"https?://[^\s/?#@\\]+", origin):
         raise click.UsageError("ORIGIN is an address such as http://127.0.0.1:8765, without a path.")
-    from metier.doors.http.doors_db import DoorsDb
     from metier.doors.http.links import SECONDS, make_link
+    from metier.record.doors_db import DoorsDb
 
     with Database.open(settings.database):  # there is nothing to sign in to without a state
         doors = DoorsDb(settings.home)

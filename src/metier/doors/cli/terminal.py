@@ -21,6 +21,8 @@ def show_list(listed: list[Listed]) -> None:
         about = one_line(each.skill.description, 300) if each.skill else ""
         if not usable:
             about = f"{each.shown.replace('_', ' ')}: {one_line(each.why, 300)}"
+        elif each.held_back:
+            about = f"({each.held_back}) {about}"
         table.add_row(
             Text("✓" if usable else "✗", style="green" if usable else "red"),
             Text(one_line(each.skill.emoji, 8) if each.skill else ""),

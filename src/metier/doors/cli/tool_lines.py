@@ -1,18 +1,8 @@
 """The tools a skill brings, in plain words: what the operator looks at before he trusts it."""
 
 from metier.doors.cli import server_lines, words
-from metier.model.entry import (
-    Command,
-    Entry,
-    HttpRequest,
-    InlineCode,
-    Operation,
-    Program,
-    PythonHandler,
-    RemoteTool,
-    ScriptHandler,
-    WasmModule,
-)
+from metier.model.entry import RemoteTool
+from metier.model.entry_words import runs
 from metier.model.skill import Skill, Tool
 from metier.model.text import one_line
 
@@ -46,7 +36,7 @@ def _below(tool: Tool) -> list[str]:
     if tool.validator is not None:
         asks.append("code of the skill looks at the arguments first, without permissions")
     return [
-        f"runs: {_runs(tool.entry)}",
+        f"runs: {runs(tool.entry)}",
         f"may: {words.permissions(tool.permissions)}",
         f"at most: {bounds}; it is {tool.cost}",
         f"called: {'; '.join(asks)}",
@@ -57,20 +47,3 @@ def _below(tool: Tool) -> list[str]:
 def _schemas(tool: Tool) -> list[str]:
     told = server_lines.schema("inputSchema", tool.parameters)
     return [*told, *(server_lines.schema("outputSchema", tool.returns) if tool.returns else ())]
-
-
-def _runs(entry: Entry) -> str:
-    """What runs it, in one line."""
-    match entry:
-        case Command(argv=argv):
-            return one_line(" ".join(argv), 200)
-        case HttpRequest(method=method, url=url):
-            return one_line(f"{method} {url}", 200)
-        case InlineCode(language=language):
-            return f"{language} code in the manifest"
-        case RemoteTool(server=server, tool=tool):
-            return one_line(f"{tool} of the MCP server {server}", 200)
-        case Operation(module=module, operation=operation):
-            return one_line(f"{module}.{operation} of Metier's own", 200)
-        case ScriptHandler(path=path) | PythonHandler(path=path) | WasmModule(path=path) | Program(path=path):
-            return one_line(path, 200)

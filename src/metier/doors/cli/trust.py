@@ -1,38 +1,32 @@
 """`metier skills trust` and `untrust`: the operator's word, given at a terminal and recorded."""
 
 import os
-import time
+import sys
 
 import click
-from msgspec.structs import replace
 
 from metier.catalog.acting_programs import with_programs
-from metier.catalog.bundle import BundleStore, Snapshot, measure
+from metier.catalog.bundle import Snapshot
 from metier.catalog.catalog import Catalog
 from metier.catalog.entrust import entrust
 from metier.catalog.function_names import name_problems
 from metier.catalog.here import catalog_here, owner, trusts_here
-from metier.catalog.hold import declared_by
 from metier.catalog.listed import Listed
 from metier.catalog.network import hosts_for
-from metier.catalog.probed import forget
-from metier.catalog.release import recorded
-from metier.catalog.standing import same_bytes
+from metier.catalog.review import Review, compare
+from metier.catalog.trusting import give, meant, take, unread
 from metier.config.roots import BUNDLED
 from metier.config.settings import Settings
 from metier.dialects.mcp_tools import CHANGED as TOOLS_CHANGED
 from metier.doors.cli import exits, tool_lines, words
 from metier.doors.cli.approvals import at_the_terminal
 from metier.doors.cli.opening import catalog_of, complete_skill, named
-from metier.doors.cli.review import Review, compare
 from metier.doors.cli.trust_server import Look
 from metier.doors.cli.working import work
-from metier.errors import BundleError
 from metier.model.call import Bytes
 from metier.model.skill import Skill
 from metier.model.text import one_line
 from metier.record.database import Database
-from metier.record.disabling import enable
 from metier.record.trust import TrustStore
 
 
@@ -78,73 +72,43 @@ def trust_command(
 
 
 def _meant(catalog: Catalog, name: str) -> Listed:
-    """The skill of this name; where that is one that ships, the first that waits to be put in its place."""
-    found = named(catalog, name)
-    others = (each for each in catalog.listed if each.name == found.name and each.instead and each.skill)
-    other = next(others, None) if found.root.kind == "bundled" else None
-    return found if other is None else replace(other, shadowed_by="")
+    return meant(catalog, named(catalog, name))
 
 
 def _trust(each: Listed, settings: Settings, *, ask: bool, quiet: bool) -> str:
     """Trust one skill; returns why it was not. What is shown is read from the very bytes that will be bound."""
-    each = _unread(each, settings)
-    if each.skill is None or each.shadowed_by:
-        return each.why
-    if each.root.kind == "bundled":
-        return "it came with Metier and is trusted by the release"
-    Database.open(settings.database).close()  # bytes that are kept tell of a state, so there must be one
-    store = BundleStore(settings.bundles)
-    try:
-        made = store.take(each.folder, now_ns=time.time_ns(), hard_links=each.root.hard_links)
-        if each.root.kind == "installed" and (problem := recorded(each.folder, made.files)):
-            return problem
-        snapshot = store.open(made.digest)
-        declared = declared_by(snapshot, each.manifest, folder=each.folder) if snapshot else None
-    except BundleError as error:
-        return str(error)
-    if declared is None or declared.name != each.name:
-        return "it changed while you looked at it; look again"
-    server = declared.dialect == "mcp_server"
-    trusts = trusts_here(settings)
-    other = trusts.disabled_bytes.get(made.digest, each.name)
-    if other != each.name:
-        return same_bytes(other, trusts)
+    each = unread(each, settings)
+    if each.skill is not None and each.root.kind != "bundled" and not each.shadowed_by:
+        Database.open(settings.database).close()  # bytes that are kept tell of a state, so there must be one
+    taken = take(each, settings, trusts_here(settings))
+    if isinstance(taken, str):
+        return taken
     if not quiet:
-        _show(each, declared, compare(declared, made, settings), settings)
-        _show_hooks(declared, snapshot)
+        looked = compare(taken.declared, taken.measured, settings, taken.before)
+        _show(each, taken.declared, looked, settings)
+        _show_hooks(taken.declared, taken.snapshot)
     if ask and not click.confirm("    Trust exactly this?", default=False):
         return "not trusted; nothing was changed"
-    found = Bytes(digest=made.digest, signature=made.signature)
-    stays = (each.name, made.digest) in trusts.trusted and each.name not in trusts.disabled
-    others = any(digest == made.digest and name != each.name for name, digest in trusts.trusted)
-    if server and not stays and not others:
-        forget(settings.bundles, made.digest)  # what was looked at before its trust was taken back
     with Database.open(settings.database) as database:
-        if problem := entrust(each, declared, found, database=database, by=at_the_terminal()):
+        if problem := give(taken, settings, database=database, by=at_the_terminal()):
             return problem
-        enable(database, each.name, by=owner())  # who looks and says yes after a violation means it
-    if server and snapshot is not None:
-        look = Look(each, snapshot, found, settings, trusts, stays=stays)
-        if problem := look(ask=ask, quiet=quiet):
+    if taken.server:
+        if problem := Look(taken, settings)(ask=ask, quiet=quiet):
             return problem
-    elif each.probe and (problem := _read_code(each, found, settings, ask=ask, quiet=quiet)):
+    elif each.probe and (problem := _read_code(each, taken.found, settings, ask=ask, quiet=quiet)):
         return problem
     if not quiet:
-        click.echo(f"✓ {one_line(each.name, 80)} is trusted.")
+        _say_trusted(each, settings)
     return ""
 
 
-def _unread(each: Listed, settings: Settings) -> Listed:
-    """The skill as if nobody had tried to read it by running it, where that failed: the machine may have been to blame."""
-    if not any(found.code == "probe_failed" for found in each.diagnostics):
-        return each
-    try:
-        digest = measure(each.folder, now_ns=time.time_ns(), hard_links=each.root.hard_links).digest
-    except BundleError:
-        return each  # whoever takes its bytes is told why they cannot be taken
-    if not forget(settings.bundles, digest):
-        return each
-    return next((one for one in catalog_here(settings).listed if one.folder == each.folder), each)
+def _say_trusted(each: Listed, settings: Settings) -> None:
+    """That it is trusted, and whether it can be used: who trusts something means to use it."""
+    click.echo(f"✓ {one_line(each.name, 80)} is trusted.")
+    now = next((one for one in catalog_here(settings).listed if one.folder == each.folder), None)
+    if now is not None and now.shown != "usable":
+        for said in words.advice(now, sys.platform) or [now.shown.replace("_", " ")]:
+            click.echo(f"! It cannot be used yet ({now.shown.replace('_', ' ')}): {one_line(said)}")
 
 
 def _read_code(each: Listed, found: Bytes, settings: Settings, *, ask: bool, quiet: bool) -> str:

@@ -8,14 +8,27 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Mount, Route, Router
 
-from metier.doors.http import approvals, audit, calls, events, modules, settings, tokens, tools
+from metier.doors.http import (
+    approvals,
+    audit,
+    calls,
+    events,
+    health,
+    modules,
+    settings,
+    sign_in_asked,
+    tokens,
+    tools,
+)
+from metier.doors.http.console.routes import console_routes
+from metier.doors.http.described import Described
 from metier.doors.http.endpoint import Endpoint, answered
 from metier.doors.http.guard import Guard, Ours
-from metier.doors.http.health import health_routes
 from metier.doors.http.openapi import DOCUMENT, document
-from metier.doors.http.page import page_routes
 from metier.doors.http.problem import not_found, problem
+from metier.doors.http.routing import every_method, only
 from metier.doors.http.serving import Serving
+from metier.runtime.as_raised import as_raised
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -24,6 +37,9 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *(*calls.ENDPOINTS, *tools.ENDPOINTS, *modules.ENDPOINTS, *approvals.ENDPOINTS),
     *(*audit.ENDPOINTS, *settings.ENDPOINTS, *events.ENDPOINTS, *tokens.ENDPOINTS),
 )
+
+DESCRIBED: Final[tuple[Described, ...]] = (*ENDPOINTS, *sign_in_asked.DESCRIBED, *health.DESCRIBED)
+"""Everything that the document speaks of."""
 
 
 def application(
@@ -43,9 +59,9 @@ def application(
         *(_Exactly(path, _Ending(app, serving)) for path, app in (mounted or {}).items()),
         *more,
         *(_route(serving, path, methods) for path, methods in by_path(ENDPOINTS).items()),
-        Route(DOCUMENT, _documented()),
-        *health_routes(serving),
-        *page_routes(),
+        only(DOCUMENT, _documented()),
+        *health.health_routes(serving),
+        *console_routes(serving),
     ]
     return Guard(Router(routes, redirect_slashes=False, default=_nothing_here), ours, serving.room)
 
@@ -62,11 +78,7 @@ def _route(serving: Serving, path: str, methods: Mapping[str, Endpoint]) -> Rout
     async def ask(request: Request) -> Response:
         return await answered(serving, methods, request)
 
-    made = Route(path, ask)
-    made.methods = (
-        set()
-    )  # every method comes here, so that who asks is known before anything is said about methods
-    return made
+    return every_method(path, ask)  # who asks is known before anything is said about methods
 
 
 class _Ending:
@@ -80,7 +92,7 @@ class _Ending:
         if scope["method"] != "GET":
             await self._app(scope, receive, send)
             return
-        try:
+        with as_raised():
             async with anyio.create_task_group() as tasks:
 
                 async def over() -> None:
@@ -90,10 +102,6 @@ class _Ending:
                 tasks.start_soon(over)
                 await self._app(scope, receive, send)
                 tasks.cancel_scope.cancel()
-        except BaseExceptionGroup as group:
-            if len(group.exceptions) == 1:
-                raise group.exceptions[0] from None
-            raise
 
 
 class _Exactly(Mount):
@@ -115,7 +123,7 @@ def _documented() -> Callable[[Request], Awaitable[Response]]:
 
     async def shown(request: Request) -> Response:
         if not made:
-            made.append(document(ENDPOINTS))
+            made.append(document(DESCRIBED))
         return Response(made[0], media_type="application/json")
 
     return shown

@@ -2,11 +2,12 @@
 
 A person decides what is shown to him: he sends the fingerprint of the act that he saw, and a page that is out of date decides nothing.
 A yes rests on the configuration as it is at that moment, of the operator and of the project the request comes from. A no waits for
-nothing. Others see only their own requests, and nothing of them but how they stand.
+nothing. Who may only read the record sees of a request what the record shows. Others see only what is asked by them or for them, and
+nothing of it but how it stands.
 """
 
 import time
-from functools import partial
+from collections.abc import Callable
 from typing import Annotated, Final, cast, final
 
 from anyio import to_thread
@@ -15,30 +16,33 @@ from msgspec.structs import replace
 from starlette.responses import Response
 
 from metier.config.again import read_again, read_where_asked
-from metier.doors.cli.request import lines
 from metier.doors.http.endpoint import Asking, Endpoint, forbidden
-from metier.doors.http.making import Wait, answer, decided, keep, while_there
+from metier.doors.http.making import Wait, answer, asked_elsewhere, decided, is_asked_here, keep, while_there
 from metier.doors.http.problem import Refusal, not_found
-from metier.doors.telegram.taking_up import take_up
+from metier.gate.in_words import lines
 from metier.gate.shown import real_project
 from metier.model.approval import Approval, Scope, StandingGrant, State
 from metier.model.outcome import Completed, Failed, Outcome, Pending, Refused
 from metier.model.role import APPROVE, EXECUTE, READ_AUDIT
+from metier.record.approval_viewed import as_viewed
 from metier.record.approvals import approvals_in, find
 from metier.record.database import Database
 from metier.record.decider import Decider
 from metier.record.deciding import Undecided, decide, revoke_approval
 from metier.record.standing import proposed_grant
+from metier.runtime.taking_up import take_up
 
-_STATUS: Final = {
-    "forbidden": 403,
-    "own_request": 403,
-    "not_open": 409,
-    "expired": 409,
-    "not_as_recorded": 409,
-    "bad_grant": 422,
-    "only_there": 409,
+_SCOPES: Final = "Approve it once, or name scope, uses and days as docs/approvals.md has them"
+_NOT_DECIDED: Final[dict[str, tuple[int, str]]] = {
+    "forbidden": (403, "Somebody who has that right can decide it; `metier principals list` shows who"),
+    "own_request": (403, "Let another person decide it, who did not ask and is not asked for"),
+    "not_open": (409, "Look at how it stands; what is still wanted is asked for anew"),
+    "expired": (409, "Let who asked ask again, and decide that"),
+    "not_as_recorded": (409, "Say no to it, and see `metier audit verify`"),
+    "bad_grant": (422, _SCOPES),
+    "only_there": (409, "Decide it where it was asked, or say no from here"),
 }
+"""With which status, and what to do, where it was not decided."""
 
 
 @final
@@ -65,7 +69,7 @@ class InWords(Struct, frozen=True, kw_only=True):
     id: str
     state: State
     fingerprint: str
-    """Of exactly what these words are about: send it with the decision."""
+    """Of exactly what these words are about: send it with the decision. Empty for who may not decide."""
     lines: list[str]
     """Plain text, some of several lines. Every character of it can be seen."""
 
@@ -105,35 +109,48 @@ class Nothing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 async def _listed(asking: Asking) -> Approvals:
     query: Listing = asking.query
-    everything = await _sees_everything(asking)
+    everything, seen_as = await asking.sees_all(APPROVE, READ_AUDIT), await seen_by(asking)
 
     def read() -> list[Approval]:
         with asking.serving.engine.state.database.reading() as connection:
             return approvals_in(connection, over=query.over)
 
     found = await to_thread.run_sync(read)
-    mine = [each for each in found if everything or each.principal == asking.identity.principal.id]
-    return Approvals(approvals=[each if everything else _bare(each) for each in mine[-query.limit :]])
+    seen = [each for each in found if everything or asking.is_his(each.principal, each.on_behalf_of)]
+    told = seen[-query.limit :]
+    return Approvals(approvals=await to_thread.run_sync(lambda: [seen_as(each) for each in told]))
 
 
 async def _one(asking: Asking) -> Approval:
     found = await to_thread.run_sync(find, asking.serving.engine.state.database, asking.given["approval"])
-    everything = await _sees_everything(asking)
-    if found is None or not (everything or found.principal == asking.identity.principal.id):
+    everything = await asking.sees_all(APPROVE, READ_AUDIT)
+    if found is None or not (everything or asking.is_his(found.principal, found.on_behalf_of)):
         raise not_found()
-    return found if everything else _bare(found)
+    return await to_thread.run_sync(await seen_by(asking), found)
 
 
 async def _in_words(asking: Asking) -> InWords:
     found = await to_thread.run_sync(find, asking.serving.engine.state.database, asking.given["approval"])
     if found is None:
         raise not_found()
-    said = await to_thread.run_sync(partial(lines, found, time.time(), commands=False))  # it may be long
-    return InWords(id=found.id, state=found.state, fingerprint=found.fingerprint, lines=said)
+    exact, seen_as = await asking.sees_all(APPROVE), await seen_by(asking)
+
+    def said() -> InWords:  # it may be long
+        seen = seen_as(found)
+        words = lines(seen, time.time(), commands=False, exact=exact)
+        return InWords(id=seen.id, state=seen.state, fingerprint=seen.fingerprint, lines=words)
+
+    return await to_thread.run_sync(said)
 
 
-async def _sees_everything(asking: Asking) -> bool:
-    return asking.identity.principal.kind == "human" and bool({APPROVE, READ_AUDIT} & await asking.rights())
+async def seen_by(asking: Asking) -> Callable[[Approval], Approval]:
+    """What of a request he is shown: all of it who may decide, as the record has it who may read that, else how it stands."""
+    if await asking.sees_all(APPROVE):
+        return lambda approval: approval
+    if await asking.sees_all(READ_AUDIT):
+        payloads = asking.serving.engine.seen.settings.audit.payloads
+        return lambda approval: as_viewed(approval, payloads)
+    return _bare
 
 
 def _bare(approval: Approval) -> Approval:
@@ -170,10 +187,15 @@ def _approved(asking: Asking, by: Decider) -> Approval:
             days=body.days,
         )
         if isinstance(proposed, str):
-            raise Refusal(422, "bad_grant", f"that cannot be granted: {proposed}")
+            raise Refusal(422, "bad_grant", f"that cannot be granted: {proposed}", remedy=_SCOPES)
         grant = proposed
     elif body.any_arguments or body.uses is not None or body.days is not None:
-        raise Refusal(422, "bad_grant", "any_arguments, uses and days go with the scope session or always")
+        raise Refusal(
+            422,
+            "bad_grant",
+            "any_arguments, uses and days go with the scope session or always",
+            remedy=_SCOPES,
+        )
     made = decide(
         database,
         approval,
@@ -223,16 +245,19 @@ async def _take_up(asking: Asking) -> Response:
     body: TakeUp = asking.body
     engine, approval = asking.serving.engine, asking.given["approval"]
     found = await to_thread.run_sync(find, engine.state.database, approval)
-    mine = found is not None and found.principal == asking.identity.principal.id
-    decides = await _decides(asking)
-    if found is None or not (mine or decides):
+    his = found is not None and found.principal == asking.identity.principal.id
+    decides = await asking.sees_all(APPROVE)
+    if found is None or not (his or decides):
         raise not_found()
     right = found.shown.right if found.shown is not None else EXECUTE
-    if mine and right not in await asking.rights():  # a token does no more than its scopes name
-        if not decides:
-            raise forbidden(right)
-        mine = False
+    may = right in await asking.rights()  # a token does no more than its scopes name
+    if not (may or decides):
+        raise forbidden(right)
+    # Nobody runs it in another's name, and with another token of his own only as who decides: then it is kept for who asked.
+    mine = may and his and is_asked_here(asking, found)
     waiting = Pending(call_id=found.call_id, approval_id=found.id, reasons=("nobody has decided yet",))
+    if not (mine or decides):
+        raise asked_elsewhere()
     if found.state == "pending" and not (mine and body.wait > 0):
         return answer(waiting)
     if mine:
@@ -240,15 +265,16 @@ async def _take_up(asking: Asking) -> Response:
     else:
         ended = await take_up(engine.seen.settings, approval, lambda id: engine.resume(id, of=None))
         if isinstance(ended, Approval):
-            raise Refusal(409, "taken_up", "who asked was waiting for it, and runs it himself")
+            raise Refusal(
+                409,
+                "taken_up",
+                "who asked was waiting for it, and runs it himself",
+                remedy=f"GET /api/v1/calls/{found.call_id} says how it stands",
+            )
     outcome = cast("Outcome", ended)
     if not isinstance(outcome, Pending):
         await keep(asking, found.principal, outcome)
     return answer(outcome)
-
-
-async def _decides(asking: Asking) -> bool:
-    return asking.identity.principal.kind == "human" and APPROVE in await asking.rights()
 
 
 async def _decider(asking: Asking) -> Decider:
@@ -258,7 +284,7 @@ async def _decider(asking: Asking) -> Decider:
         id=identity.principal.id,
         kind=identity.principal.kind,
         rights=await asking.rights(),
-        session=f"{identity.by}:{identity.ref}",
+        session=identity.session,
         token=identity.principal.token,
     )
 
@@ -268,21 +294,27 @@ def _found(database: Database, approval: str, fingerprint: str) -> Approval:
     if found is None:
         raise not_found()
     if found.fingerprint and found.fingerprint != fingerprint:
-        raise Refusal(409, "not_what_was_shown", "this is not the act that you were shown; look again")
+        raise Refusal(
+            409,
+            "not_what_was_shown",
+            "this is not the act that you were shown",
+            remedy="Look at the request again, and send the fingerprint that stands there",
+        )
     return found
 
 
 def _undecided(why: Undecided) -> Refusal:
     if why.code == "unknown":
         return not_found()
-    return Refusal(_STATUS[why.code], why.code, f"{why.reason}; nothing was changed")
+    status, remedy = _NOT_DECIDED[why.code]
+    return Refusal(status, why.code, f"{why.reason}; nothing was changed", remedy=remedy)
 
 
 ENDPOINTS: Final = (
     Endpoint(
         method="GET",
         path="/api/v1/approvals",
-        about="What waits for a decision, and what was approved and has not run: all for who may decide, else your own.",
+        about="What waits for a decision, and what was approved and has not run: all for who may decide, as the record shows it for who may read that, else what is asked by you or for you.",
         does=_listed,
         query=Listing,
         answer=Approvals,

@@ -105,7 +105,13 @@ async def _verify(asking: Asking) -> Verification:
     """One at a time: it reads everything."""
     limiter = asking.serving.verifying
     if limiter.available_tokens < 1:
-        raise Refusal(503, "busy", "the record is being verified already", retry_after="5")
+        raise Refusal(
+            503,
+            "busy",
+            "the record is being verified already",
+            remedy="Ask again when that is done",
+            retry_after="5",
+        )
     database = asking.serving.engine.seen.settings.database
     return await to_thread.run_sync(verify, database, limiter=limiter)
 

@@ -20,6 +20,7 @@ class CallState(Struct, frozen=True, kw_only=True):
     tool: str
     skill: str
     principal: str
+    on_behalf_of: str
     began_at: str
     ended_at: str
     code: str
@@ -47,6 +48,8 @@ def state_of(database: Database, call_id: str) -> CallState | None:
     elif last.event == "skill_approval_queued":
         found = find(database, last.approval)
         state = _WAITING.get(found.state if found is not None else "", "refused")
+    elif last.event == "outcome_given" and last.code:
+        state = "refused" if last.code == "already_begun" else "failed"
     began = next((each.at for each in records if each.event == "skill_execution_started"), "")
     return _shown(records, last, state, began)
 
@@ -57,6 +60,7 @@ _STATES: Final[dict[str, Literal["pending", "running", "completed", "failed", "r
     "skill_executed": "completed",
     "skill_execution_error": "failed",
     "skill_execution_blocked": "refused",
+    "outcome_given": "completed",  # nothing ran under this id; who asked was given how it ended before
 }
 _RAN: Final = frozenset({"skill_execution_started", "skill_executed", "skill_execution_error"})
 _WAITING: Final[dict[str, Literal["pending", "approved", "refused"]]] = {
@@ -73,6 +77,7 @@ def _shown(records: list[Record], last: Record, state: str, began: str) -> CallS
         tool=last.tool,
         skill=last.skill,
         principal=last.principal,
+        on_behalf_of=last.on_behalf_of,
         began_at=began,
         ended_at=ended,
         code=last.code,

@@ -10,6 +10,7 @@ from anyio import to_thread
 from msgspec import Meta, Struct
 from starlette.responses import Response
 
+from metier.doors.http.as_agent import made_as_agent
 from metier.doors.http.call_state import CallState, state_of
 from metier.doors.http.endpoint import Asking, Endpoint, forbidden
 from metier.doors.http.idempotency import key_in
@@ -33,6 +34,8 @@ class NewCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Seconds to wait for somebody's word, where it takes one."""
     unattended: bool = False
     """Nobody is there to be asked."""
+    as_agent: bool = False
+    """For the owner, who is asked about nothing that he does himself: ask as an agent of his would, and see what it meets."""
 
 
 @final
@@ -52,29 +55,27 @@ class Cancelled(Struct, frozen=True, kw_only=True):
 
 async def _make(asking: Asking) -> Response:
     body: NewCall = asking.body
+    if body.as_agent:
+        return await made_as_agent(asking, body.tool, body.arguments, body.wait, body.unattended)
     return await made(asking, body.tool, body.arguments, wait=body.wait, unattended=body.unattended)
 
 
 async def _listed(asking: Asking) -> UnderWayList:
     found = await to_thread.run_sync(calls_under_way, asking.serving.engine.state.database)
-    everything = (
-        bool({READ_AUDIT, STEER} & await asking.rights()) and asking.identity.principal.kind == "human"
-    )
-    mine = asking.identity.principal.id
-    return UnderWayList(calls=[each for each in found if everything or each.principal == mine])
+    everything = await asking.sees_all(READ_AUDIT, STEER)
+    shown = [each for each in found if everything or asking.is_his(each.principal, each.on_behalf_of)]
+    return UnderWayList(calls=shown)
 
 
 async def _state(asking: Asking) -> CallState:
     state = await to_thread.run_sync(state_of, asking.serving.engine.state.database, asking.given["call"])
     if state is None:
         raise not_found()
-    if state.principal != asking.identity.principal.id and not await _may_read(asking):
+    if not asking.is_his(state.principal, state.on_behalf_of) and not await asking.sees_all(
+        READ_AUDIT, STEER
+    ):
         raise not_found()
     return state
-
-
-async def _may_read(asking: Asking) -> bool:
-    return asking.identity.principal.kind == "human" and READ_AUDIT in await asking.rights()
 
 
 async def _cancel(asking: Asking) -> Cancelled:
@@ -82,8 +83,8 @@ async def _cancel(asking: Asking) -> Cancelled:
     under_way = await to_thread.run_sync(calls_under_way, database)
     found = next((each for each in under_way if each.call_id == call_id), None)
     me, rights = asking.identity.principal, await asking.rights()
-    mine = found is not None and found.principal == me.id
-    if found is None or not (mine or (me.kind == "human" and {READ_AUDIT, STEER} & rights)):
+    mine = found is not None and asking.is_his(found.principal, found.on_behalf_of)
+    if found is None or not (mine or await asking.sees_all(READ_AUDIT, STEER)):
         raise not_found("no such call is running")
     needs = frozenset({EXECUTE, right_for(asking, found.tool), STEER}) if mine else frozenset({STEER})
     if not needs & rights:
@@ -98,6 +99,8 @@ class Asked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     tool_calls: list[Json] | dict[str, Json]
     """A list of them, or the message or response that holds them. At most 128 of one message run."""
+    wait: Wait = 0.0
+    """Seconds each of them waits for somebody's word, where it takes one. They wait at the same time."""
 
 
 @final
@@ -126,11 +129,17 @@ async def _handle(asking: Asking) -> Answers:
             remedy="Leave the key out, or make each call at /api/v1/calls with a key of its own",
         )
     try:
-        return Answers(
-            messages=await while_there(asking.request, lambda: asking.runtime.handle(body.tool_calls))
+        handled = await while_there(
+            asking.request, lambda: asking.runtime.handle(body.tool_calls, wait=body.wait)
         )
+        return Answers(messages=handled)
     except TypeError as error:  # before anything is asked for
-        raise Refusal(409, "no_tool_calls", one_line(str(error), 300)) from None
+        raise Refusal(
+            409,
+            "no_tool_calls",
+            one_line(str(error), 300),
+            remedy="Send the tool calls, the message or the response as the provider gave it",
+        ) from None
 
 
 ENDPOINTS: Final = (
@@ -148,7 +157,7 @@ ENDPOINTS: Final = (
     Endpoint(
         method="GET",
         path="/api/v1/calls",
-        about="The calls under way: your own, or all of them for a person who may read the record.",
+        about="The calls under way: made by you or for you, or all of them for a person who may read the record or end calls.",
         does=_listed,
         right=(EXECUTE, READ_AUDIT, STEER),
         answer=UnderWayList,
@@ -174,6 +183,7 @@ ENDPOINTS: Final = (
         path="/api/v1/handle",
         about="Answer a provider's tool calls with its own result messages, each through the gate. For agents: a model is no person.",
         does=_handle,
+        by=("token",),
         body=Asked,
         answer=Answers,
         problems=(409,),

@@ -37,13 +37,13 @@ class _Stream(StreamingResponse):
 async def _events(asking: Asking) -> object:
     serving, identity = asking.serving, asking.identity
     rights = await asking.rights()
-    everything = identity.principal.kind == "human" and bool({READ_AUDIT, APPROVE} & rights)
+    everything = await asking.sees_all(READ_AUDIT, APPROVE)
 
     def may_see(change: Change) -> bool:
         """A person who may read the record sees all of it; everybody else what is his own. A decision belongs to who asked for it."""
         decided = change.kind == "approval.decided"
         whose = (change.asked_by, change.asked_for) if decided else (change.principal, change.on_behalf_of)
-        return everything or identity.principal.id in whose or change.kind in ("skills.changed", "reset")
+        return everything or asking.is_his(*whose) or change.kind in ("skills.changed", "reset")
 
     async def still() -> bool:
         come_so = await to_thread.run_sync(serving.gatekeeper.still, identity)

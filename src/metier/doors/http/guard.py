@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 import anyio
 from msgspec import Struct
 
-from metier.doors.http.identity import PLAIN_COOKIE, SECURE_COOKIE
+from metier.doors.http.identity import PLAIN_COOKIE, SECURE_COOKIE, by_name
 from metier.doors.http.problem import Refusal, problem
 from metier.doors.http.room import Room, call_of
 from metier.doors.http.wire import MOST_HEAD_BYTES
@@ -33,10 +33,6 @@ MOST_HEADERS: Final = 100
 _MOST_DIGITS: Final = 16
 _COOKIES: Final = (PLAIN_COOKIE.encode(), SECURE_COOKIE.encode())
 """Found anywhere in a line of cookies: what could be read as one of ours by anybody is taken for one."""
-PAGE_POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
-)
 DATA_POLICY: Final = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; sandbox"
 _ALWAYS: Final = (
     (b"x-content-type-options", b"nosniff"),
@@ -50,8 +46,10 @@ _PATH: Final = re.compile(rb"(?:/[A-Za-z0-9._~!$&'()*+,=:@%-]*)+")
 _ODD: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})|%2f|%5c|%2e|%00|//|/\.{1,2}(?:/|$)", re.IGNORECASE)
 """What another reader of the same path could take for another path."""
 _JSON: Final = re.compile(rb"application/json(?: *; *charset=(?:utf-8|\"utf-8\"))?", re.IGNORECASE)
-_NAVIGATED: Final = frozenset({b"/", b"/api/v1/sign-in/oidc/callback"})
-"""Where a link of another site may lead a person: a page that does nothing by itself, and the way back from a provider."""
+_BACK: Final = b"/api/v1/sign-in/oidc/callback"
+"""The way back from a provider."""
+_NO_PAGES: Final = (b"/api/", b"/mcp", b"/metrics")
+"""Everything else is a page, which does nothing by being looked at: a link of another site may lead a person there."""
 _FOR_ALL: Final = frozenset({b"/healthz", b"/readyz", b"/api/v1/openapi.json"})
 """Where everybody is told the same, whatever cookie comes along."""
 _log: Final = logging.getLogger("metier.http")
@@ -98,7 +96,8 @@ class Guard:
             return
         said = _Answering(scope, send)
         try:
-            headers = _by_name(scope)
+            _require_small(scope["headers"])
+            headers = by_name(scope["headers"])
             self._admit(scope, headers)
             _admit_body(headers)
             with self._room.place(scope) as place:
@@ -114,16 +113,16 @@ class Guard:
             raise
         except Exception:  # noqa: BLE001  the door's last resort: one broken request is not the end of the others
             _log.exception("a request broke Metier: %s %s", scope["method"], scope["path"][:200])
-            await said.instead(Refusal(500, "internal", "a fault of Metier; its log has the details"))
+            await said.instead(_broken())
 
     def _admit(self, scope: "Scope", headers: Headers) -> None:
         ours = self._ours()
         path: bytes = scope["raw_path"]
         if b"content-length" in headers and b"transfer-encoding" in headers:
-            raise Refusal(400, "bad_request", "two lengths were given for one body", connection="close")
+            raise _unclear("two lengths were given for one body")
         hosts = headers.get(b"host", [])
         if len(hosts) != 1:
-            raise Refusal(400, "bad_request", "a request names one Host", connection="close")
+            raise _unclear("a request names one Host")
         if hosts[0].lower() not in ours.hosts:
             raise Refusal(
                 421,
@@ -132,7 +131,12 @@ class Guard:
                 remedy="Use the address that `metier serve` printed, or name yours in [serve] origins of metier.toml",
             )
         if not _PATH.fullmatch(path) or _ODD.search(path):
-            raise Refusal(400, "bad_request", "the path has characters that could mean another path")
+            raise Refusal(
+                400,
+                "bad_request",
+                "the path has characters that could mean another path",
+                remedy="Write it plainly, without //, dot segments and escaped slashes",
+            )
         self._same_site(scope["method"], path, headers, ours)
 
     def _same_site(self, method: str, path: bytes, headers: Headers, ours: Ours) -> None:
@@ -145,7 +149,7 @@ class Guard:
         if site and site[0] not in (b"same-origin", b"none"):
             raise _foreign()
         # Cookies do not know ports, so a page of another program on this machine has ours sent along.
-        by_cookie = _by_cookie(headers) and path not in _NAVIGATED | _FOR_ALL
+        by_cookie = _by_cookie(headers) and path not in _FOR_ALL
         if by_cookie and not origins and site != [b"same-origin"]:
             raise _foreign()
 
@@ -154,7 +158,7 @@ def _navigated(method: str, path: bytes, headers: Headers) -> bool:
     """Whether a person was led here, to a place that does nothing by it."""
     return (
         method == "GET"
-        and path in _NAVIGATED
+        and (path == _BACK or not path.startswith(_NO_PAGES))
         and headers.get(b"sec-fetch-mode") == [b"navigate"]
         and headers.get(b"sec-fetch-dest") == [b"document"]
     )
@@ -180,6 +184,21 @@ def _ending(scope: "Scope") -> Refusal:
     )
 
 
+def _broken() -> Refusal:
+    return Refusal(
+        500,
+        "internal",
+        "a fault of Metier",
+        remedy="The log of the server has the details; please report it",
+    )
+
+
+def _unclear(why: str) -> Refusal:
+    """What two readers could read differently is read by none."""
+    remedy = "Send each header once, and one plain length; a proxy in between may be what changed it"
+    return Refusal(400, "bad_request", why, remedy=remedy, connection="close")
+
+
 def _foreign() -> Refusal:
     return Refusal(
         403,
@@ -192,24 +211,40 @@ def _foreign() -> Refusal:
 def _admit_body(headers: Headers) -> None:
     length = headers.get(b"content-length", [b"0"])
     if len(length) != 1 or not length[0].isdigit():
-        raise Refusal(400, "bad_request", "the length of the body is no number", connection="close")
+        raise _unclear("the length of the body is no number")
     if len(length[0]) > _MOST_DIGITS:  # every reader of it must find the same number
-        raise Refusal(400, "bad_request", "the length of the body has too many digits", connection="close")
+        raise _unclear("the length of the body has too many digits")
     if int(length[0]) > MOST_BODY_BYTES:
         raise _too_large()
     if int(length[0]) == 0 and b"transfer-encoding" not in headers:
         return
     if headers.get(b"content-encoding", [b"identity"]) != [b"identity"]:
         raise Refusal(
-            415, "unsupported_media_type", "the body is packed; send it as it is", connection="close"
+            415,
+            "unsupported_media_type",
+            "the body is packed",
+            remedy="Send it as it is, without Content-Encoding",
+            connection="close",
         )
     kinds = headers.get(b"content-type", [])
     if len(kinds) != 1 or not _JSON.fullmatch(kinds[0].strip()):
-        raise Refusal(415, "unsupported_media_type", "a body here is application/json", connection="close")
+        raise Refusal(
+            415,
+            "unsupported_media_type",
+            "a body here is application/json",
+            remedy="Say so in Content-Type",
+            connection="close",
+        )
 
 
 def _too_large() -> Refusal:
-    return Refusal(413, "too_large", f"at most {MOST_BODY_BYTES:,} bytes", connection="close")
+    return Refusal(
+        413,
+        "too_large",
+        f"at most {MOST_BODY_BYTES:,} bytes",
+        remedy="Send it in parts",
+        connection="close",
+    )
 
 
 def _bounded(receive: "Receive") -> "Receive":
@@ -227,17 +262,17 @@ def _bounded(receive: "Receive") -> "Receive":
     return bounded
 
 
-def _by_name(scope: "Scope") -> Headers:
-    found: Headers = {}
-    size, many = 0, 0
-    for name, value in scope["headers"]:
-        found.setdefault(name, []).append(value)
-        size, many = size + len(name) + len(value), many + 1
-    if (
-        size > MOST_HEAD_BYTES or many > MOST_HEADERS
-    ):  # a head that comes all at once is not measured by who parses it
-        raise Refusal(431, "head_too_large", f"at most {MOST_HEADERS} headers", connection="close")
-    return found
+def _require_small(headers: list[tuple[bytes, bytes]]) -> None:
+    """A head that comes all at once is not measured by who parses it."""
+    size = sum(len(name) + len(value) for name, value in headers)
+    if size > MOST_HEAD_BYTES or len(headers) > MOST_HEADERS:
+        raise Refusal(
+            431,
+            "head_too_large",
+            f"at most {MOST_HEADERS} headers, and {MOST_HEAD_BYTES:,} bytes of them",
+            remedy="Send fewer; in a browser, cookies of other programs on this machine may be the reason",
+            connection="close",
+        )
 
 
 @final

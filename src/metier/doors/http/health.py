@@ -1,15 +1,19 @@
 """Whether it is there, whether it can work, and its counters. Who has no business here learns nothing else."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
+from typing import Final, final
 
 from anyio import to_thread
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
-from metier.doors.http.endpoint import as_json, forbidden, no_such_method
+from metier.doors.http.described import Described
+from metier.doors.http.endpoint import as_json, forbidden
 from metier.doors.http.problem import Refusal, of_error, problem
+from metier.doors.http.routing import only
 from metier.doors.http.serving import Serving
 from metier.errors import MetierError
 from metier.kernel.host_role import holder
@@ -17,11 +21,39 @@ from metier.model.role import READ_AUDIT
 from metier.model.text import one_line
 
 
+@final
+class Fine(Struct, frozen=True, kw_only=True):
+    """It is."""
+
+    ok: bool = True
+
+
+HEALTH: Final = Described(
+    method="GET", path="/healthz", about="Whether the server is there.", by=(), answer=Fine
+)
+READY: Final = Described(
+    method="GET",
+    path="/readyz",
+    about="Whether a call could be judged and recorded now.",
+    by=(),
+    answer=Fine,
+)
+METRICS: Final = Described(
+    method="GET",
+    path="/metrics",
+    about="Counters for Prometheus, where they are kept. Takes the right to read the record.",
+    answer=str,
+    kind="text/plain",
+    problems=(404,),
+)
+DESCRIBED: Final = (HEALTH, READY, METRICS)
+
+
 def health_routes(serving: Serving) -> Sequence[BaseRoute]:
     """`/healthz`, `/readyz` and `/metrics`."""
 
     async def alive(request: Request) -> Response:
-        return as_json({"ok": True})
+        return as_json(Fine())
 
     async def ready(request: Request) -> Response:
         """Whether a call could be judged and recorded now."""
@@ -37,12 +69,12 @@ def health_routes(serving: Serving) -> Sequence[BaseRoute]:
         except MetierError as error:
             serving.log.debug("not ready: %s", one_line(str(error), 500))
             return _not_ready("configuration")
-        return as_json({"ok": True})
+        return as_json(Fine())
 
     async def metrics(request: Request) -> Response:
         """For who may read the record: names of tools are nobody else's business."""
         try:
-            identity = await serving.gatekeeper.who(request.headers, request.method)
+            identity = await serving.gatekeeper.who(request.headers)
             if READ_AUDIT not in await serving.gatekeeper.rights(identity):
                 raise forbidden(READ_AUDIT)
             if not serving.engine.seen.settings.telemetry.prometheus:
@@ -62,10 +94,7 @@ def health_routes(serving: Serving) -> Sequence[BaseRoute]:
         except MetierError as error:
             return problem(of_error(error))
 
-    return [
-        _only_read(path, does)
-        for path, does in (("/healthz", alive), ("/readyz", ready), ("/metrics", metrics))
-    ]
+    return [only(HEALTH.path, alive), only(READY.path, ready), only(METRICS.path, metrics)]
 
 
 def _not_ready(what: str) -> Response:
@@ -88,14 +117,3 @@ def _host(home: str, *, here: bool) -> bytes:
         return generate_latest(counted)  # no number is better than a wrong one
     Gauge("metier_host_running", f"{text} anywhere.", registry=counted).set(runs)
     return generate_latest(counted)
-
-
-def _only_read(path: str, does: Callable[[Request], Awaitable[Response]]) -> Route:
-    async def asked(request: Request) -> Response:
-        if request.method not in ("GET", "HEAD"):
-            return problem(no_such_method({"GET": does}))
-        return await does(request)
-
-    made = Route(path, asked)
-    made.methods = set()
-    return made

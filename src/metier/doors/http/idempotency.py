@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Final, final
 from anyio import to_thread
 from msgspec import Struct
 
-from metier.doors.http.doors_db import GONE
 from metier.doors.http.problem import Refusal
+from metier.record.doors_db import GONE
 
 if TYPE_CHECKING:
     import sqlite3
 
     from starlette.requests import Request
 
-    from metier.doors.http.doors_db import DoorsDb
+    from metier.record.doors_db import DoorsDb
 
 SECONDS: Final = 86_400
 MOST_KEYS: Final = 20_000
@@ -62,7 +62,8 @@ def key_in(request: "Request") -> str | None:
         raise Refusal(
             400,
             "bad_idempotency_key",
-            'an Idempotency-Key is one quoted string of 1 to 255 letters, digits and signs: "8e03978e…"',
+            "an Idempotency-Key is one quoted string of 1 to 255 letters, digits and signs",
+            remedy='Send it once, such as "8e03978e-40d5-43e8-bc93-6894a57f9324"',
         )
     return given[0].strip('"')
 
@@ -167,7 +168,10 @@ class Kept:
                 return Before(answered=None, new=True)
         if row[0] != asked:
             raise Refusal(
-                422, "key_reused", "this key was used for another request; take a new one for this one"
+                422,
+                "key_reused",
+                "this key was used for another request",
+                remedy="Take a new key for this one; with the same key send exactly what was sent before",
             )
         # Without an answer it was cut off, or runs in another process: the record knows whether it began.
         answered = None if row[1] in (0, GONE) else Answered(status=row[1], body=row[2])
@@ -216,7 +220,9 @@ class Kept:
 
 def still_running() -> Refusal:
     """It is being done, here or in another process."""
-    return Refusal(409, "still_running", "this is being done; ask again with the same key", retry_after="1")
+    return Refusal(
+        409, "still_running", "this is being done", remedy="Ask again with the same key", retry_after="1"
+    )
 
 
 def _of(principal: str) -> tuple[str, str]:

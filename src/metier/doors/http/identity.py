@@ -24,8 +24,8 @@ from metier.runtime.one_look import OneLook
 
 if TYPE_CHECKING:
     from metier.config.settings import Settings
-    from metier.doors.http.doors_db import DoorsDb
     from metier.record.database import Database
+    from metier.record.doors_db import DoorsDb
 
 RawHeaders: TypeAlias = Headers | Iterable[tuple[bytes, bytes]]
 SECURE_COOKIE: Final = "__Host-metier"
@@ -33,6 +33,8 @@ SECURE_COOKIE: Final = "__Host-metier"
 PLAIN_COOKIE: Final = "metier_session"
 _LONGEST: Final = 256
 """Of a token or a session as it is shown."""
+_MOST_COOKIES: Final = 16
+"""Of one name. A browser sends one for each folder of the address, if somebody set that many."""
 
 
 @final
@@ -45,6 +47,11 @@ class Identity(Struct, frozen=True, kw_only=True):
     """Id of the session or token. It lets nobody in."""
     expires_at: float
     """In seconds, as the clock on the wall counts them."""
+
+    @property
+    def session(self) -> str:
+        """What he asks belongs to it: the token or session he came with, and no other of his."""
+        return f"{self.by}:{self.ref}"
 
 
 @final
@@ -71,19 +78,18 @@ class Gatekeeper:
         self._one_look = OneLook(self._look_again)
         self.owner: Final = owner()
 
-    async def who(self, headers: RawHeaders, method: str) -> Identity:
+    async def who(self, headers: RawHeaders, method: str = "GET") -> Identity:
         """Who makes a request with these headers, as they came: the list of a scope, or what starlette makes of it.
 
         Raises:
             Refusal: 401 where nobody does, 403 where a page of somebody else's does in a person's name.
             StateError: when it cannot be looked up.
         """
-        del method  # reading in somebody's name is for his own pages too
         found = by_name(headers)
         if shown := found.get(b"authorization"):
             return await self._by_token(shown)
-        value = cookie_in(found, cookie_name(found, self._origins()))
-        if not value:
+        shown_here = cookies_in(found, cookie_name(found, self._origins()))
+        if not shown_here:
             raise _nobody("nobody signed in", "Sign in, or send a token as `Authorization: Bearer metier_…`")
         if not own_page(found, self._origins()):
             raise Refusal(
@@ -92,10 +98,24 @@ class Gatekeeper:
                 "a page of somebody else's asked in your name",
                 remedy="Use the page that this server shows; programs send a token instead of a cookie",
             )
-        identity = await to_thread.run_sync(self._by_session, value, limiter=self._limiter)
+        used = by_hand(found, method)
+        identity = await to_thread.run_sync(self._by_session, shown_here, used, limiter=self._limiter)
         if identity is None:
             raise _nobody("the session is over", "Sign in again")
         return identity
+
+    async def person(self, headers: RawHeaders) -> Identity | None:
+        """Who looks at a page: a person with a session, or nobody. A page does nothing, so who led him there does not matter.
+
+        Raises:
+            StateError: when it cannot be looked up.
+        """
+        found = by_name(headers)
+        shown = cookies_in(found, cookie_name(found, self._origins()))
+        used = by_hand(found, "GET")
+        return (
+            await to_thread.run_sync(self._by_session, shown, used, limiter=self._limiter) if shown else None
+        )
 
     def still(self, identity: Identity) -> bool:
         """Whether he could still come so. For streams, and whatever else takes longer than a moment. Blocking.
@@ -161,14 +181,20 @@ class Gatekeeper:
             expires_at=float(steering.tokens[principal.token].expires_at),
         )
 
-    def _by_session(self, value: str) -> Identity | None:
-        session = sessions.of_cookie(self.doors, value, idle=self._idle)
-        if session is None or not self.holds(session):
-            return None
-        principal = rebuilt(session.principal, "", self._look(wait=True).principals, self.owner)
-        if isinstance(principal, str):
-            return None
-        return Identity(principal=principal, by="session", ref=session.id, expires_at=session.expires_at)
+    def _by_session(self, shown: list[str], used: bool) -> Identity | None:
+        """Cookies know no ports, so another program on this machine can add some that stand for nobody. What is signed in by one of ours goes
+        on; where two of them sign in nobody can say who he is."""
+        found: list[Identity] = []
+        for value in shown:
+            session = sessions.of_cookie(self.doors, value, idle=self._idle, used=used)
+            if session is None or not self.holds(session):
+                continue
+            principal = rebuilt(session.principal, "", self._look(wait=True).principals, self.owner)
+            if not isinstance(principal, str):
+                found.append(
+                    Identity(principal=principal, by="session", ref=session.id, expires_at=session.expires_at)
+                )
+        return found[0] if len(found) == 1 else None
 
     def holds(self, session: sessions.Session) -> bool:
         """Whether the person is the same, may still come, and could come in again by what he came in by. Blocking."""
@@ -205,15 +231,33 @@ def cookie_name(headers: dict[bytes, list[bytes]], origins: frozenset[bytes]) ->
     return f"{PLAIN_COOKIE}_{port.decode()}" if port != host and port.isdigit() else PLAIN_COOKIE
 
 
-def cookie_in(headers: dict[bytes, list[bytes]], name: str) -> str:
-    """The value of a cookie; empty where there is none, or more than one."""
-    found: list[bytes] = []
+def by_hand(headers: dict[bytes, list[bytes]], method: str) -> bool:
+    """Whether a person is there, as far as a request tells: he went to a page, or did something. What an open page looks up by itself keeps
+    nobody signed in, or whoever makes things happen would."""
+    if method not in ("GET", "HEAD"):
+        return True
+    if b"hx-request" in headers or b"text/event-stream" in headers.get(b"accept", []):
+        return False
+    return headers.get(b"sec-fetch-mode", [b"navigate"]) == [b"navigate"]  # an old browser does not say
+
+
+def cookies_in(headers: dict[bytes, list[bytes]], name: str) -> list[str]:
+    """The values of a cookie, each once; none where there are more than anybody has."""
+    found: dict[bytes, None] = {}
     for line in headers.get(b"cookie", []):
         for part in line.split(b";"):
             said, equals, value = part.strip().partition(b"=")
             if equals and said == name.encode():
-                found.append(value)
-    return found[0].decode("latin-1") if len(found) == 1 and len(found[0]) <= _LONGEST else ""
+                found[value] = None
+    if len(found) > _MOST_COOKIES:
+        return []
+    return [each.decode("latin-1") for each in found if len(each) <= _LONGEST]
+
+
+def cookie_in(headers: dict[bytes, list[bytes]], name: str) -> str:
+    """The value of a cookie; empty where there is none, or more than one."""
+    found = cookies_in(headers, name)
+    return found[0] if len(found) == 1 else ""
 
 
 def by_name(headers: RawHeaders) -> dict[bytes, list[bytes]]:

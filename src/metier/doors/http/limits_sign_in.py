@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from metier.record.registered import id_problem
 
 if TYPE_CHECKING:
-    from metier.doors.http.doors_db import DoorsDb
+    from metier.record.doors_db import DoorsDb
 
 ACCOUNT: Final = (10, 900.0)
 """Tries, and in how many seconds. Who shuts somebody out so has not shut out the owner, who has links."""

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from metier.doors.http.doors_db import DoorsDb
+    from metier.record.doors_db import DoorsDb
 
 SECONDS: Final = 300.0
 MOST: Final = 20

@@ -42,6 +42,8 @@ Kind: TypeAlias = Literal[
     "call.began",
     "call.ended",
     "call.refused",
+    "runtime.stopped",
+    "runtime.resumed",
     "skills.changed",
     "event",
     "reset",
@@ -55,6 +57,9 @@ _KINDS: Final[dict[str, Kind]] = {
     "skill_executed": "call.ended",
     "skill_execution_error": "call.ended",
     "skill_execution_blocked": "call.refused",
+    "outcome_given": "call.ended",
+    "stopped": "runtime.stopped",
+    "resumed": "runtime.resumed",
 }
 
 
@@ -118,7 +123,13 @@ class Live:
             or len(self._listeners) >= MOST_LISTENERS
             or (who.kind == "agent" and agents >= MOST_OF_AGENTS)
         ):
-            raise Refusal(503, "too_many_listeners", "as many listen as can", retry_after="5")
+            raise Refusal(
+                503,
+                "too_many_listeners",
+                "as many listen as can",
+                remedy="Try again when somebody has stopped; what happens can be looked up meanwhile",
+                retry_after="5",
+            )
 
     async def run(self) -> None:
         """Until cancelled."""

@@ -19,12 +19,16 @@ from metier.doors.http.problem import Refusal
 from metier.doors.http.room import runs_for
 from metier.errors import StateError
 from metier.gate.roles import needed
+from metier.model.approval import Approval
 from metier.model.digest import Json
 from metier.model.outcome import Outcome, Pending, Refused
 from metier.model.role import EXECUTE
 from metier.record.approvals import find
+from metier.record.audit import has_begun
 from metier.record.calls import calls_under_way
+from metier.record.late import is_owed
 from metier.record.registered import since_of
+from metier.runtime.as_raised import as_raised
 from metier.runtime.asked import name_of
 from metier.runtime.once import call_once
 
@@ -49,9 +53,11 @@ async def made(
         said: the arguments as they came, where secrets in them were sealed since; sealed twice they are not the same.
     """
 
-    async def call(id: str, wait: float) -> Outcome:
+    async def call(id: str, at_once: float) -> Outcome:
         runs_for(asking.request.scope, id)
-        return await call_once(asking.runtime, tool, arguments, id=id, wait=wait, unattended=unattended)
+        return await call_once(
+            asking.runtime, tool, arguments, id=id, wait=at_once, waits=wait > 0, unattended=unattended
+        )
 
     key = key_in(asking.request)
     if key is None:
@@ -76,6 +82,12 @@ async def made(
                 )
             waits = msgspec.json.decode(before.answered.body, type=Pending)
             outcome = await decided(asking, waits, wait)
+            if isinstance(outcome, Refused) and await _owed(asking, waits):
+                outcome = await call(
+                    once.call_id, 0.0
+                )  # it ran where it was approved, and the gate gives what came of it
+            elif isinstance(outcome, Refused) and await _began(asking, waits):
+                outcome = _ran_already(waits)  # he was given what came of it, and this is no no that is kept
         else:
             outcome = await call(once.call_id, 0.0)
             if isinstance(outcome, Pending):
@@ -137,13 +149,61 @@ def _once(asking: Asking, key: str) -> Once:
 
 
 async def decided(asking: Asking, waits: Pending, wait: float) -> Outcome:
-    """How it ends, if somebody decided by now, or does within `wait` seconds."""
+    """How it ends, if somebody decided by now, or does within `wait` seconds.
+
+    Raises:
+        Refusal: for what was asked with another token or session, and has not run.
+    """
+    found = await to_thread.run_sync(find, asking.serving.engine.state.database, waits.approval_id)
+    if found is not None and found.state in ("pending", "approved") and not is_asked_here(asking, found):
+        raise asked_elsewhere()
     if wait > 0:
         return await asking.runtime.wait_for(waits, wait)
-    found = await to_thread.run_sync(find, asking.serving.engine.state.database, waits.approval_id)
     if found is not None and found.state == "pending":
         return waits
     return await asking.runtime.resume(waits.approval_id)
+
+
+def is_asked_here(asking: Asking, found: Approval) -> bool:
+    """Whether who asks now is who asked then: the same principal, with the same token or session. What another one is given is kept for
+    nobody, and who asked would ask anew, and have it run twice."""
+    identity = asking.identity
+    return (found.principal, found.session) == (identity.principal.id, identity.session)
+
+
+def asked_elsewhere() -> Refusal:
+    """For who asks about what another token or session of his asked."""
+    return Refusal(
+        409,
+        "asked_elsewhere",
+        "it was asked with another token or session, so it is taken up with that one",
+        remedy="Come with the token or session that asked, or ask for it yourself: that is a request of its own",
+    )
+
+
+async def _owed(asking: Asking, waits: Pending) -> bool:
+    """Whether it ran, and who asked was not given yet how it ended."""
+    database, principal = asking.serving.engine.state.database, asking.identity.principal.id
+    return await to_thread.run_sync(is_owed, database, waits.approval_id, principal)
+
+
+async def _began(asking: Asking, waits: Pending) -> bool:
+    """Whether what waited began, whoever took it up."""
+
+    def read() -> bool:
+        with asking.serving.engine.state.database.reading() as connection:
+            return has_begun(connection, waits.call_id, 1)
+
+    return await to_thread.run_sync(read)
+
+
+def _ran_already(waits: Pending) -> Refused:
+    return Refused(
+        call_id=waits.call_id,
+        code="already_begun",
+        reasons=("it was approved and taken up, and what came of it was given before",),
+        remedy=f"Nothing runs twice; GET /api/v1/calls/{waits.call_id} says what became of it",
+    )
 
 
 async def _runs(asking: Asking, call_id: str) -> bool:
@@ -162,7 +222,7 @@ def answer(outcome: Outcome) -> Response:
 async def while_there(request: Request, act: Callable[[], Awaitable[_T]]) -> _T:
     """What comes of it; a client that goes away cancels what it asked for, and that is recorded."""
     ended: list[_T] = []
-    try:
+    with as_raised():
         async with anyio.create_task_group() as tasks:
 
             async def gone() -> None:
@@ -173,10 +233,6 @@ async def while_there(request: Request, act: Callable[[], Awaitable[_T]]) -> _T:
             tasks.start_soon(gone)
             ended.append(await act())
             tasks.cancel_scope.cancel()
-    except BaseExceptionGroup as group:
-        if len(group.exceptions) == 1:
-            raise group.exceptions[0] from None
-        raise
     if not ended:
-        raise Refusal(409, "gone", "who asked went away")
+        raise Refusal(409, "gone", "who asked went away", remedy="With an Idempotency-Key it would go on")
     return ended[0]

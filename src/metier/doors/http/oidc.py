@@ -22,8 +22,8 @@ from metier.sandbox.egress import Egress
 
 if TYPE_CHECKING:
     from metier.config.serve import OidcSettings
-    from metier.doors.http.doors_db import DoorsDb
     from metier.record.database import Database
+    from metier.record.doors_db import DoorsDb
 
 CALLBACK: Final = "/api/v1/sign-in/oidc/callback"
 SECONDS: Final = 600.0

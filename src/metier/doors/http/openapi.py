@@ -1,21 +1,33 @@
-"""The OpenAPI 3.1 document, made of the endpoints themselves."""
+"""The OpenAPI 3.1 document, made of what answers itself."""
 
 from collections.abc import Iterable
 from typing import Any, Final, cast
 
 import msgspec
 
-from metier.doors.http.endpoint import PARAMETERS, Endpoint, may_be_left_out
+from metier.doors.http.bodies import may_be_left_out
+from metier.doors.http.described import JSON, Described
+from metier.doors.http.endpoint import PARAMETERS
 from metier.doors.http.idempotency import KEY
 from metier.doors.http.problem import TITLES, TYPE, Problem
 
 DOCUMENT: Final = "/api/v1/openapi.json"
-_ALWAYS: Final = (400, 401, 403, 413, 421, 429, 503)
+THE_DOCUMENT: Final = Described(
+    method="GET", path=DOCUMENT, about="This document.", by=(), answer=dict[str, Any]
+)
+_ALWAYS: Final = (400, 403, 413, 421, 503)
 """What every request may meet."""
+_LET_IN: Final = (401, 429)
+"""And what somebody may who has to be let in."""
 _HEADERS: Final[dict[str, dict[str, object]]] = {
     "Idempotency-Key": {
         "description": "A quoted string of your own, once for each call that you want made: the same again gets the same answer.",
         "schema": {"type": "string", "pattern": f"^(?:{KEY})$"},
+    },
+    "Origin": {
+        "description": "One of this server's own, exactly: nobody is signed in by somebody else's page. A browser says it by itself, here "
+        "or as `Sec-Fetch-Site: same-origin`.",
+        "schema": {"type": "string", "format": "uri"},
     },
     "Last-Event-ID": {
         "description": "The number of the last event that you got.",
@@ -32,13 +44,18 @@ _JSON: Final[dict[str, Any]] = {
         {"type": "object", "additionalProperties": {"$ref": "#/components/schemas/Json"}},
     ],
 }
-_WORDS: Final = {201: "Made.", 202: "Somebody has to decide first.", 204: "Done; there is nothing to say."}
+_WORDS: Final = {
+    201: "Made.",
+    202: "Somebody has to decide first.",
+    204: "Done; there is nothing to say.",
+    303: "Done; go on there.",
+}
 _REF: Final = "#/components/schemas/{name}"
 
 
-def document(endpoints: Iterable[Endpoint]) -> bytes:
+def document(described: Iterable[Described]) -> bytes:
     """The document as it is served."""
-    listed = tuple(endpoints)
+    listed = (*described, THE_DOCUMENT)
     types = _types(listed)
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
     schema_of = {id(each): schema for each, schema in zip(types, schemas, strict=True)}
@@ -59,8 +76,8 @@ def document(endpoints: Iterable[Endpoint]) -> bytes:
             "info": {
                 "title": "Metier",
                 "version": "1",
-                "description": "Skills behind one gate. What the gate says about a call is an answer, never an error of the request. How people "
-                "sign in is for the page of this server, and stands in docs/sign-in.md.",
+                "description": "Skills behind one gate. What the gate says about a call is an answer, never an error of the request. People "
+                "sign in from the pages of this server; programs have a token.",
                 "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
             },
             "servers": [{"url": "/"}],
@@ -86,7 +103,7 @@ def document(endpoints: Iterable[Endpoint]) -> bytes:
     )
 
 
-def _asked_names(listed: tuple[Endpoint, ...]) -> set[str]:
+def _asked_names(listed: tuple[Described, ...]) -> set[str]:
     """The components that bodies of requests are."""
     return {
         each.body.__name__
@@ -110,7 +127,7 @@ def _strict(schema: Any) -> Any:
     return {key: _strict(value) for key, value in said.items()}
 
 
-def _types(listed: tuple[Endpoint, ...]) -> list[Any]:
+def _types(listed: tuple[Described, ...]) -> list[Any]:
     """Every type that is spoken of, each once."""
     found: dict[int, Any] = {id(Problem): Problem}
     for each in listed:
@@ -120,7 +137,7 @@ def _types(listed: tuple[Endpoint, ...]) -> list[Any]:
     return list(found.values())
 
 
-def _operation(each: Endpoint, schema: Any) -> dict[str, Any]:
+def _operation(each: Described, schema: Any) -> dict[str, Any]:
     answers: dict[str, Any] = {}
     if each.stream:
         answers["200"] = {
@@ -128,18 +145,26 @@ def _operation(each: Endpoint, schema: Any) -> dict[str, Any]:
             "content": {"text/event-stream": {"schema": {"type": "string"}}},
         }
     elif each.answer is not None:
-        answers["200"] = _answer("Done, or what the gate says.", schema(each.answer))
+        answers["200"] = _answer("Done, or what the gate says.", schema(each.answer), each.kind)
     for status, of in each.answers.items():
         answers[str(status)] = (
             _answer(_WORDS[status], schema(of)) if of is not None else {"description": _WORDS[status]}
         )
-    wanted = {*_ALWAYS, *each.problems, *((415, 422) if each.body is not None else ())}
+    wanted = {
+        *_ALWAYS,
+        *each.problems,
+        *((415, 422) if each.body is not None else ()),
+        *(_LET_IN if each.by else ()),
+    }
     if "Idempotency-Key" in each.headers:
         wanted |= {409, 422}
     for status in sorted(wanted):
         answers[str(status)] = {
             "description": TITLES[status],
-            "content": {TYPE: {"schema": {"$ref": _REF.format(name="Problem")}}},
+            "content": {
+                TYPE: {"schema": {"$ref": _REF.format(name="Problem")}},
+                **({"text/html": {"schema": {"type": "string"}}} if each.shown else {}),
+            },
         }
     made: dict[str, Any] = {
         "summary": each.about,
@@ -147,26 +172,32 @@ def _operation(each: Endpoint, schema: Any) -> dict[str, Any]:
         "parameters": [*_path(each), *_query(each), *_headers(each)],
         "responses": answers,
     }
-    if each.signed_in:
-        made["security"] = [{"session": []}]
+    made["security"] = [{by: []} for by in each.by]
     if each.body is not None:
         made["requestBody"] = {
             "required": not may_be_left_out(each.body),
-            "content": {"application/json": {"schema": _strict(schema(each.body))}},
+            "content": {JSON: {"schema": _strict(schema(each.body))}},
         }
     return made
 
 
-def _answer(about: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"description": about, "content": {"application/json": {"schema": schema}}}
+def _answer(about: str, schema: dict[str, Any], kind: str = JSON) -> dict[str, Any]:
+    return {"description": about, "content": {kind: {"schema": schema}}}
 
 
-def _name(each: Endpoint) -> str:
-    parts = each.path.removeprefix("/api/v1/").replace("{", "").replace("}", "").replace("-", "_").split("/")
+def _name(each: Described) -> str:
+    parts = (
+        each.path.removeprefix("/api/v1/")
+        .lstrip("/")
+        .replace("{", "")
+        .replace("}", "")
+        .replace("-", "_")
+        .split("/")
+    )
     return "_".join((each.method.lower(), *parts))
 
 
-def _path(each: Endpoint) -> list[dict[str, Any]]:
+def _path(each: Described) -> list[dict[str, Any]]:
     names = [part[1:-1] for part in each.path.split("/") if part.startswith("{")]
     return [
         {
@@ -179,7 +210,7 @@ def _path(each: Endpoint) -> list[dict[str, Any]]:
     ]
 
 
-def _query(each: Endpoint) -> list[dict[str, Any]]:
+def _query(each: Described) -> list[dict[str, Any]]:
     if each.query is None:
         return []
     (_,), components = msgspec.json.schema_components([each.query], ref_template=_REF)
@@ -195,5 +226,5 @@ def _query(each: Endpoint) -> list[dict[str, Any]]:
     ]
 
 
-def _headers(each: Endpoint) -> list[dict[str, Any]]:
+def _headers(each: Described) -> list[dict[str, Any]]:
     return [{"name": name, "in": "header", "required": False, **_HEADERS[name]} for name in each.headers]

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import lru_cache
-from typing import Final, cast, final
+from typing import Final, final
 
 import anyio
 from anyio import to_thread
@@ -11,7 +11,6 @@ from starlette.types import ASGIApp
 
 from metier.config.serve import ADDRESS
 from metier.doors.http.app import application
-from metier.doors.http.doors_db import DoorsDb
 from metier.doors.http.guard import Ours
 from metier.doors.http.idempotency import Kept
 from metier.doors.http.identity import Gatekeeper
@@ -22,6 +21,8 @@ from metier.doors.http.sign_in_routes import sign_in_routes
 from metier.doors.http.whereabouts import Whereabouts, page_of
 from metier.errors import ConfigError
 from metier.model.text import one_line
+from metier.record.doors_db import DoorsDb
+from metier.runtime.as_raised import the_one
 from metier.runtime.engine import Engine
 from metier.sandbox.beat import on_beat
 
@@ -105,7 +106,7 @@ async def open_door(
             tasks.start_soon(_say_where, said)
             yield Opened(serving, doors, *place, url())
     except BaseExceptionGroup as group:
-        raise _the_one(group) from None
+        raise the_one(group) from None
     finally:
         with anyio.CancelScope(shield=True):
             await to_thread.run_sync(doors.close)
@@ -124,12 +125,6 @@ async def _say_where(said: Whereabouts) -> None:
     while not said.said:
         await anyio.sleep(on_beat(_LOOK_SECONDS))
         await to_thread.run_sync(said.say)
-
-
-def _the_one(error: BaseException) -> BaseException:
-    """What was raised, where one thing was."""
-    within = cast("tuple[BaseException, ...]", getattr(error, "exceptions", ()))
-    return _the_one(within[0]) if len(within) == 1 else error
 
 
 @lru_cache(maxsize=4)

@@ -50,9 +50,10 @@ class Refusal(Exception):
     """A request that is not done; caught in one place, which answers with the problem."""
 
     def __init__(
-        self, status: int, code: str, detail: str = "", *, remedy: str = "", call_id: str = "", **headers: str
+        self, status: int, code: str, detail: str, *, remedy: str, call_id: str = "", **headers: str
     ) -> None:
-        super().__init__(detail or code)
+        """What was not done, why, and what to do about it: nobody is left without a way on."""
+        super().__init__(detail)
         self.problem = Problem(
             status=status, title=TITLES[status], code=code, detail=detail, remedy=remedy, call_id=call_id
         )
@@ -71,7 +72,7 @@ def problem(refusal: Refusal) -> Response:
 
 def not_found(what: str = "there is nothing of that name here, or it is not for you") -> Refusal:
     """Also what is somebody else's: nobody learns by asking what there is."""
-    return Refusal(404, "not_found", what)
+    return Refusal(404, "not_found", what, remedy="The list that it would be in shows what there is for you")
 
 
 def of_error(error: MetierError) -> Refusal:

@@ -84,6 +84,7 @@ class Room:
                 429,
                 "too_many_requests",
                 "agents have as many requests under way as they may",
+                remedy="Wait until some of them have ended",
                 retry_after="2",
             )
 

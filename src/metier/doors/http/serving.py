@@ -42,5 +42,5 @@ class Serving:
 
     def runtime(self, identity: "Identity") -> Runtime:
         """Everything, as this principal sees it. What he asks belongs to the session or token he came with."""
-        around = Surroundings(session=f"{identity.by}:{identity.ref}")
+        around = Surroundings(session=identity.session)
         return Runtime(self.engine, identity.principal, around)

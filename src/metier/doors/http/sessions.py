@@ -1,6 +1,6 @@
 """Who is signed in. A session is a random secret in a cookie; here lies its SHA-256, with whom it stands for and by what he came in.
 
-It is over on its hour, after a while without a request, when he signs out, when he is revoked or registered anew, and when the
+It is over on its hour, after a while in which he did nothing, when he signs out, when he is revoked or registered anew, and when the
 password or account he came in by was changed or removed. Every function blocks.
 """
 
@@ -18,13 +18,16 @@ from metier.record.credentials import credential_in
 if TYPE_CHECKING:
     import sqlite3
 
-    from metier.doors.http.doors_db import DoorsDb
     from metier.record.credentials import Credential
+    from metier.record.doors_db import DoorsDb
 
 MOST_OF_ONE: Final = 50
 """How many sessions one person has at once; the oldest one goes for the next."""
-_TOUCHED: Final = 60.0
-"""Seconds in which it is written down once that a session was used."""
+_AHEAD: Final = 60.0
+"""Seconds by which two clocks may differ."""
+_NOTED: Final = 60
+"""It is written down that a session was used when so small a part of the time went by after which it is over, so who goes on doing
+something is never taken for somebody who left."""
 _FORM: Final = re.compile(r"([0-9a-f]{16})\.[0-9a-f]{64}", re.ASCII)
 _DOMAIN: Final = b"metier session 1\0"
 
@@ -81,8 +84,9 @@ def begin(doors: "DoorsDb", principal: str, *, since: str, proof: str, hours: fl
     return value, made
 
 
-def of_cookie(doors: "DoorsDb", value: str, *, idle: float) -> Session | None:
-    """The session of this cookie, if it is not over; `idle` are the seconds it may go without a request. That it was used is noted."""
+def of_cookie(doors: "DoorsDb", value: str, *, idle: float, used: bool) -> Session | None:
+    """The session of this cookie, if it is not over; `idle` are the seconds it may go without being used. `used`: whether this is such a
+    use, which is noted; else it is only looked up."""
     found = _FORM.fullmatch(value)
     if found is None:
         return None
@@ -91,7 +95,7 @@ def of_cookie(doors: "DoorsDb", value: str, *, idle: float) -> Session | None:
         row = _row(connection, found[1])
     if row is None or not hmac.compare_digest(row[1], _hash(value)) or _over(row, now, idle):
         return None
-    if not 0 <= now - row[6] < _TOUCHED:
+    if used and not 0 <= now - row[6] < idle / _NOTED:
         with doors.writing() as connection:
             connection.execute("UPDATE session SET seen_at = ? WHERE id = ?", (now, found[1]))
     return _session(row)
@@ -131,7 +135,7 @@ def _row(connection: "sqlite3.Connection", id: str) -> _Row | None:
 def _over(row: _Row, now: float, idle: float) -> bool:
     """A clock that was set back makes nothing last longer: what was made later than now is over too."""
     made_at, seen_at, expires_at = row[5], row[6], row[7]
-    return now >= expires_at or now - seen_at >= idle or made_at > now + _TOUCHED
+    return now >= expires_at or now - seen_at >= idle or made_at > now + _AHEAD
 
 
 def _session(row: _Row) -> Session:

@@ -60,7 +60,12 @@ def _sealed(asking: Asking, patch: dict[str, Json]) -> dict[str, Json]:
     try:
         shape = Shape(listed.skill)
     except ValueError as error:
-        raise Refusal(409, "settings_unusable", one_line(str(error), 300)) from None
+        raise Refusal(
+            409,
+            "settings_unusable",
+            one_line(str(error), 300),
+            remedy="`metier skills info` says what is wrong with the skill; its author can mend it",
+        ) from None
     box = Sealed(engine.seen.settings.home)
 
     def sealed(value: Json, path: Path) -> Json:

@@ -17,15 +17,16 @@ from metier.doors.http.links import use_link
 from metier.doors.http.oidc import Begun, NotSignedIn, Oidc
 from metier.doors.http.passwords import Checking, TooBusy
 from metier.doors.http.problem import Refusal
+from metier.model.instant import written
 from metier.record.credentials import credential_in
 from metier.record.registered import since_of
 from metier.record.sign_ins import note_sign_in
 
 if TYPE_CHECKING:
     from metier.config.settings import Settings
-    from metier.doors.http.doors_db import DoorsDb
     from metier.record.credentials import Credential
     from metier.record.database import Database
+    from metier.record.doors_db import DoorsDb
 
 
 @final
@@ -33,7 +34,7 @@ class SignedIn(Struct, frozen=True, kw_only=True):
     """What the person's browser is told, but for the cookie."""
 
     principal: str
-    expires_at: float
+    expires_at: str
 
 
 @final
@@ -56,7 +57,7 @@ class SignIn:
         self._settings = settings
         self._passwords = Checking()
 
-    async def by_link(self, token: str, *, address: str, before: str) -> tuple[str, SignedIn]:
+    async def by_link(self, token: str, *, address: str, before: list[str]) -> tuple[str, SignedIn]:
         """`before`: the session that the browser has, or empty. Gives the value for the cookie.
 
         Nobody guesses a link, so one that is right is never kept waiting for those who try.
@@ -67,11 +68,11 @@ class SignIn:
         principal = await to_thread.run_sync(use_link, self._doors, token)
         if principal is None:
             await self._counted(address, "")
-            raise _failed("the link was used already, is over, or is none; `metier sign-in` makes another")
+            raise _failed("the link was used already, is over, or is none", "`metier sign-in` makes another")
         return await self._begin(principal, None, before)
 
     async def by_password(
-        self, principal: str, password: str, *, address: str, before: str
+        self, principal: str, password: str, *, address: str, before: list[str]
     ) -> tuple[str, SignedIn]:
         """Likewise. What is wrong with it is not said: not even whether there is such a person.
 
@@ -84,10 +85,16 @@ class SignIn:
             fits = await self._passwords.matches(found.body if found else None, password)
         except TooBusy:
             raise Refusal(
-                429, "too_many_attempts", "too many sign in at this moment", retry_after="2"
+                429,
+                "too_many_attempts",
+                "too many sign in at this moment",
+                remedy="Try again in a moment",
+                retry_after="2",
             ) from None
         if not fits or found is None:
-            raise _failed("name or password is wrong")
+            raise _failed(
+                "name or password is wrong", "Names are written human:ada; the owner sets a new password"
+            )
         made = await self._begin(principal, found, before)
         await to_thread.run_sync(partial(limits.right, self._doors, at, address=address, account=principal))
         return made
@@ -103,10 +110,15 @@ class SignIn:
             return await self.oidc.begin(origin)
         except NotSignedIn as why:
             status = 503 if self.oidc.there_is_one else 409
-            raise Refusal(status, "provider_unavailable", str(why)) from None
+            raise Refusal(
+                status,
+                "provider_unavailable",
+                str(why),
+                remedy="Sign in another way; the owner finds the provider under [serve.oidc], and more in the log",
+            ) from None
 
     async def by_oidc(
-        self, given: dict[str, str], cookie: str, *, address: str, before: str
+        self, given: dict[str, str], cookie: str, *, address: str, before: list[str]
     ) -> tuple[str, SignedIn]:
         """Likewise, with what the provider sent somebody back with.
 
@@ -121,11 +133,13 @@ class SignIn:
         return await self._begin(found.principal, found, before)
 
     async def _begin(
-        self, principal: str, credential: "Credential | None", before: str
+        self, principal: str, credential: "Credential | None", before: list[str]
     ) -> tuple[str, SignedIn]:
         return await to_thread.run_sync(self._begun, principal, credential, before)
 
-    def _begun(self, principal: str, credential: "Credential | None", before: str) -> tuple[str, SignedIn]:
+    def _begun(
+        self, principal: str, credential: "Credential | None", before: list[str]
+    ) -> tuple[str, SignedIn]:
         with self._database.reading() as connection:
             _, since = since_of(connection, principal)
         value, session = sessions.begin(
@@ -137,15 +151,17 @@ class SignIn:
         )
         try:
             if not self.gatekeeper.holds(session):
-                raise _failed("this person may do nothing here")
+                raise _failed(
+                    "this person may do nothing here", "The owner gives roles: metier principals add"
+                )
             how = credential.kind if credential is not None else "link"
             note_sign_in(self._database, principal, session=f"session:{session.id}", how=how)
         except BaseException:
             sessions.end(self._doors, session.id)
             raise
-        if before:
-            sessions.end_cookie(self._doors, before)
-        return value, SignedIn(principal=principal, expires_at=session.expires_at)
+        for each in before:
+            sessions.end_cookie(self._doors, each)
+        return value, SignedIn(principal=principal, expires_at=written(session.expires_at))
 
     def _password_of(self, principal: str) -> "Credential | None":
         with self._database.reading() as connection:
@@ -168,5 +184,5 @@ def _not_too_often(at: float) -> None:
         )
 
 
-def _failed(why: str) -> Refusal:
-    return Refusal(401, "sign_in_failed", why)
+def _failed(why: str, remedy: str = "Try it again from the page of this server, or ask its owner") -> Refusal:
+    return Refusal(401, "sign_in_failed", why, remedy=remedy)

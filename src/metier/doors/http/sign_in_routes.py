@@ -4,59 +4,60 @@ page of ours, or nobody is signed in by them: a page of somebody else's must not
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypeVar, final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 import anyio
-import msgspec
-from msgspec import Meta, Struct
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from metier.doors.http.bodies import decoded
+from metier.doors.http.console.looks import not_signed_in
+from metier.doors.http.described import Described
+from metier.doors.http.endpoint import NO_STORE, as_json
 from metier.doors.http.failures import Failures
-from metier.doors.http.identity import PLAIN_COOKIE, SECURE_COOKIE, by_name, cookie_in, cookie_name, own_page
-from metier.doors.http.oidc import CALLBACK, Oidc
+from metier.doors.http.identity import (
+    PLAIN_COOKIE,
+    SECURE_COOKIE,
+    by_name,
+    cookie_in,
+    cookie_name,
+    cookies_in,
+    own_page,
+)
 from metier.doors.http.oidc import SECONDS as OIDC_SECONDS
-from metier.doors.http.page import refused_page
+from metier.doors.http.oidc import Oidc
 from metier.doors.http.problem import Refusal, of_error, problem
+from metier.doors.http.routing import Answering, only
 from metier.doors.http.sign_in import SignedIn, SignIn
+from metier.doors.http.sign_in_asked import (
+    BACK,
+    LINK,
+    PASSWORD,
+    START,
+    WAYS,
+    Link,
+    NameAndPassword,
+    Start,
+    There,
+    Ways,
+)
 from metier.errors import MetierError
 from metier.host.secrets import Secrets
-from metier.model import strictjson
+from metier.model.instant import seconds_of
 from metier.model.text import one_line
 
 if TYPE_CHECKING:
     from metier.doors.http.identity import Gatekeeper
     from metier.runtime.engine import Engine
 
-LINK: Final = "/api/v1/sign-in/link"
-PASSWORD: Final = "/api/v1/sign-in/password"  # noqa: S105  a path
-START: Final = "/api/v1/sign-in/oidc/start"
-WAYS: Final = "/api/v1/sign-in"
 _MOST: Final = 8_192
 BODY_SECONDS: Final = 10.0
 """For what nobody has to be signed in to send."""
 _FAILED: Final = frozenset({"sign_in_failed", "too_many_attempts", "provider_unavailable"})
 _log: Final = logging.getLogger("metier.http")
 _T = TypeVar("_T")
-_Answering: TypeAlias = Callable[[Request], Awaitable[Response]]
-
-
-@final
-class _Link(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    token: Annotated[str, Meta(min_length=1, max_length=128)]
-
-
-@final
-class _Password(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    id: Annotated[str, Meta(min_length=1, max_length=200)]
-    password: Annotated[str, Meta(min_length=1, max_length=1_024)]
-
-
-@final
-class _Nothing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    pass
 
 
 def sign_in_routes(
@@ -86,25 +87,30 @@ def routes(sign_in: SignIn, origins: Callable[[], frozenset[bytes]]) -> list[Rou
     """The routes, for the server to mount. `origins`: under which it is reached, exactly, as an Origin header has them."""
 
     async def link(request: Request) -> Response:
-        given = await _body(request, _Link, origins())
+        given = await _body(request, Link, origins())
         value, made = await sign_in.by_link(given.token, address=_address(request), before=_before(request))
         return _signed_in(request, value, made)
 
     async def password(request: Request) -> Response:
-        given = await _body(request, _Password, origins())
+        given = await _body(request, NameAndPassword, origins())
         value, made = await sign_in.by_password(
             given.id, given.password, address=_address(request), before=_before(request)
         )
         return _signed_in(request, value, made)
 
     async def start(request: Request) -> Response:
-        await _body(request, _Nothing, origins())
+        await _body(request, Start, origins())
         origin = by_name(request.headers).get(b"origin", [])
         if not origin:
-            raise Refusal(400, "bad_request", "a browser says where it is, in Origin, and this did not")
+            raise Refusal(
+                400,
+                "bad_request",
+                "a browser says where it is, in Origin, and this did not",
+                remedy="Begin at the page of this server",
+            )
         begun = await sign_in.to_provider(origin[0].decode("latin-1"), address=_address(request))
         name = _flow(_cookie(request))
-        made = _json({"url": begun.url})
+        made = as_json(There(url=begun.url), headers=NO_STORE)
         # Lax: the provider sends the browser back from its own site, and a Strict one would stay behind.
         made.headers.append("set-cookie", _set(name, begun.cookie, OIDC_SECONDS, "Lax"))
         return made
@@ -113,66 +119,70 @@ def routes(sign_in: SignIn, origins: Callable[[], frozenset[bytes]]) -> list[Rou
         given = request.query_params.multi_items()
         flow = _flow(_cookie(request))
         if len(given) != len(dict(given)) or sum(len(value) for _, value in given) > _MOST:
-            raise Refusal(400, "bad_request", "the provider's answer cannot be read")
+            raise Refusal(
+                400,
+                "bad_request",
+                "the provider's answer cannot be read",
+                remedy="Begin again at the page of this server",
+            )
         value, made = await sign_in.by_oidc(
             dict(given),
             cookie_in(by_name(request.headers), flow),
             address=_address(request),
             before=_before(request),
         )
-        answer = Response(status_code=303, headers={"location": "/", "cache-control": "no-store"})
+        answer = Response(status_code=303, headers={"location": "/", **NO_STORE})
         answer.headers.append(
-            "set-cookie", _set(_cookie(request), value, made.expires_at - time.time(), "Strict")
+            "set-cookie", _set(_cookie(request), value, seconds_of(made.expires_at) - time.time(), "Strict")
         )
         answer.headers.append("set-cookie", _set(flow, "", 0, "Lax"))
         return answer
 
     async def ways(_request: Request) -> Response:
-        return _json({"ways": ["link", "password", *(["oidc"] if sign_in.oidc.there_is_one else [])]})
+        there: list[Literal["oidc"]] = ["oidc"] if sign_in.oidc.there_is_one else []
+        return as_json(Ways(ways=["link", "password", *there]), headers=NO_STORE)
 
-    def _before(request: Request) -> str:
-        return cookie_in(by_name(request.headers), _cookie(request))
+    def _before(request: Request) -> list[str]:
+        return cookies_in(by_name(request.headers), _cookie(request))
 
     def _cookie(request: Request) -> str:
         return cookie_name(by_name(request.headers), origins())
 
     def _signed_in(request: Request, value: str, made: SignedIn) -> Response:
-        answer = _json(made)
+        answer = as_json(made, headers=NO_STORE)
         answer.headers.append(
-            "set-cookie", _set(_cookie(request), value, made.expires_at - time.time(), "Strict")
+            "set-cookie", _set(_cookie(request), value, seconds_of(made.expires_at) - time.time(), "Strict")
         )
         return answer
 
     failures = Failures()
     return [
-        _route(LINK, "POST", link, failures),
-        _route(PASSWORD, "POST", password, failures),
-        _route(START, "POST", start, failures),
-        _route(CALLBACK, "GET", callback, failures),
-        _route(WAYS, "GET", ways, failures),
+        _route(LINK, link, failures),
+        _route(PASSWORD, password, failures),
+        _route(START, start, failures),
+        _route(BACK, callback, failures),
+        _route(WAYS, ways, failures),
     ]
 
 
 def signed_out(cookie: str) -> Response:
     """The answer that takes the cookie away."""
-    answer = Response(status_code=204, headers={"cache-control": "no-store"})
+    answer = Response(status_code=204, headers=NO_STORE)
     answer.headers.append("set-cookie", _set(cookie, "", 0, "Strict"))
     return answer
 
 
-def _route(path: str, method: str, does: _Answering, failures: Failures) -> Route:
+def _route(described: Described, does: Answering, failures: Failures) -> Route:
     """One method and no other: what signs somebody in does so for no HEAD."""
 
     async def ask(request: Request) -> Response:
         try:
-            if request.method != method:
-                raise Refusal(405, "method_not_allowed", f"here there is {method}", allow=method)
             return await does(request)
         except Refusal as refusal:
             if refusal.problem.code in _FAILED:
-                failures.say(path, _address(request), refusal.problem.detail)
-            if path == CALLBACK and "text/html" in request.headers.get("accept", ""):
-                return refused_page(refusal)  # a provider sent his browser here, and no page of ours asked
+                failures.say(described.path, _address(request), refusal.problem.detail)
+            if described.shown and "text/html" in request.headers.get("accept", ""):
+                return not_signed_in(refusal)  # a provider sent his browser here, and no page of ours asked
             return problem(refusal)
         except MetierError as error:
             _log.warning("signing in: %s", one_line(str(error), 500))
@@ -180,9 +190,7 @@ def _route(path: str, method: str, does: _Answering, failures: Failures) -> Rout
         except ClientDisconnect:
             return Response(status_code=400)  # nobody is there to read it
 
-    made = Route(path, ask)
-    made.methods = set()  # every method comes here, to be told so in our own words
-    return made
+    return only(described.path, ask, (described.method,))
 
 
 async def _body(request: Request, shape: type[_T], origins: frozenset[bytes]) -> _T:
@@ -194,13 +202,7 @@ async def _body(request: Request, shape: type[_T], origins: frozenset[bytes]) ->
             "people sign in from a page of this server",
             remedy="Open the address that `metier serve` printed; programs use a token and need not sign in",
         )
-    data = await _read(request)
-    try:
-        return msgspec.convert(strictjson.loads(data, most=_MOST), shape)
-    except msgspec.ValidationError:
-        raise Refusal(422, "invalid_body", "the body is not of the form that is asked for") from None
-    except ValueError:
-        raise Refusal(400, "bad_request", "the body is not strict JSON") from None
+    return decoded(await _read(request), shape, repeated=False)
 
 
 def _flow(cookie: str) -> str:
@@ -223,13 +225,19 @@ async def _read(request: Request) -> bytes:
                     raise _too_large()
     except TimeoutError:
         raise Refusal(
-            408, "too_slow", f"the body did not come within {BODY_SECONDS:g} seconds", connection="close"
+            408,
+            "too_slow",
+            f"the body did not come within {BODY_SECONDS:g} seconds",
+            remedy="Send it at once",
+            connection="close",
         ) from None
     return bytes(data)
 
 
 def _too_large() -> Refusal:
-    return Refusal(413, "too_large", f"at most {_MOST} bytes", connection="close")
+    return Refusal(
+        413, "too_large", f"at most {_MOST} bytes", remedy="Nothing here needs more", connection="close"
+    )
 
 
 def _address(request: Request) -> str:
@@ -240,9 +248,3 @@ def _address(request: Request) -> str:
 def _set(name: str, value: str, seconds: float, same_site: str) -> str:
     secure = "; Secure" if name.startswith("__Host-") else ""
     return f"{name}={value}; Path=/; Max-Age={max(0, int(seconds))}; HttpOnly; SameSite={same_site}{secure}"
-
-
-def _json(value: object) -> Response:
-    return Response(
-        msgspec.json.encode(value), media_type="application/json", headers={"cache-control": "no-store"}
-    )

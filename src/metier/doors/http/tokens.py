@@ -13,16 +13,15 @@ from msgspec import Meta, Struct
 from starlette.responses import Response
 
 from metier.doors.http import sessions
-from metier.doors.http.endpoint import Asking, Endpoint, as_json
+from metier.doors.http.endpoint import NO_STORE, Asking, Endpoint, as_json
 from metier.doors.http.identity import by_name
 from metier.doors.http.problem import Refusal, not_found
 from metier.doors.http.sign_in_routes import signed_out
 from metier.gate.principals import is_own, useless
+from metier.model.instant import written
 from metier.model.role import PRINCIPALS, Registered
 from metier.record import tokens
 from metier.record.tokens import MOST_DAYS, Made, Token
-
-_NO_STORE: Final = {"cache-control": "no-store"}
 
 
 @final
@@ -35,7 +34,7 @@ class Me(Struct, frozen=True, kw_only=True):
     by: str
     """`session` or `token`."""
     rights: list[str]
-    expires_at: float
+    expires_at: str
 
 
 @final
@@ -46,7 +45,7 @@ class Shown(Struct, frozen=True, kw_only=True):
     principal: str
     name: str
     scopes: list[str]
-    expires_at: int
+    expires_at: str
     added_at: str
     added_by: str
     state: str
@@ -88,9 +87,9 @@ async def _me(asking: Asking) -> Response:
         on_behalf_of=principal.on_behalf_of or "",
         by=identity.by,
         rights=sorted(await asking.rights()),
-        expires_at=identity.expires_at,
+        expires_at=written(identity.expires_at),
     )
-    return as_json(made, headers=_NO_STORE)
+    return as_json(made, headers=NO_STORE)
 
 
 async def _sign_out(asking: Asking) -> Response:
@@ -128,7 +127,10 @@ async def _add(asking: Asking) -> Response:
     scopes = frozenset(wanted.scopes)
     if beyond := scopes - await asking.rights():
         raise Refusal(
-            403, "forbidden", f"nobody gives more than he has, and you lack {', '.join(sorted(beyond))[:300]}"
+            403,
+            "forbidden",
+            f"nobody gives more than he has, and you lack {', '.join(sorted(beyond))[:300]}",
+            remedy="Leave them out, or let the owner make it: metier tokens add",
         )
     owner, maker = asking.serving.gatekeeper.owner, identity.principal.id
 
@@ -156,8 +158,13 @@ async def _add(asking: Asking) -> Response:
         )
     )
     if not isinstance(made, Made):
-        raise Refusal(409, "no_token_made", made)
-    return as_json(New(token=_shown(made.token), text=made.text), 201, _NO_STORE)
+        raise Refusal(
+            409,
+            "no_token_made",
+            made,
+            remedy="`metier principals list` shows who there is, and which rights he has",
+        )
+    return as_json(New(token=_shown(made.token), text=made.text), 201, NO_STORE)
 
 
 async def _revoke(asking: Asking) -> Response:
@@ -181,7 +188,7 @@ def _shown(token: Token) -> Shown:
         principal=token.principal,
         name=token.name,
         scopes=sorted(token.scopes),
-        expires_at=token.expires_at,
+        expires_at=written(token.expires_at),
         added_at=token.added_at,
         added_by=token.added_by,
         state=over,
@@ -195,7 +202,7 @@ ENDPOINTS: Final = (
         path="/api/v1/sign-out",
         about="End the session that this request came with.",
         does=_sign_out,
-        signed_in=True,
+        by=("session",),
         answers={204: None},
         problems=(409,),
     ),
@@ -213,7 +220,7 @@ ENDPOINTS: Final = (
         path="/api/v1/tokens",
         about="Make a token. Its text is in this answer and nowhere else.",
         does=_add,
-        signed_in=True,
+        by=("session",),
         right=(PRINCIPALS,),
         people=True,
         body=Wanted,

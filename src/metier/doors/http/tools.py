@@ -5,6 +5,7 @@ from typing import Annotated, Final, final
 from anyio import to_thread
 from msgspec import Meta, Struct
 
+from metier.catalog.digest_of import digest_of
 from metier.catalog.listed import Listed
 from metier.disclosure.schemas import Shape, shaped
 from metier.doors.http.endpoint import Asking, Endpoint
@@ -38,6 +39,7 @@ class SkillShown(Struct, frozen=True, kw_only=True):
     dialect: str
     version: str
     digest: str
+    """Of its bytes, as the record has it; empty where nobody looked at them yet."""
     tools: list[str]
     model_may_invoke: bool
     user_may_invoke: bool
@@ -75,15 +77,15 @@ async def _tools(asking: Asking) -> Tools:
 
 async def _skills(asking: Asking) -> Skills:
     listed = asking.runtime.catalog.by_name.values()
-    shown = [_shown(each) for each in sorted(listed, key=lambda each: each.name) if _for(asking, each)]
-    return Skills(skills=shown)
+    found = [each for each in sorted(listed, key=lambda each: each.name) if _for(asking, each)]
+    return Skills(skills=await to_thread.run_sync(lambda: [_shown(each) for each in found]))
 
 
 async def _skill(asking: Asking) -> SkillShown:
     found = asking.runtime.catalog.by_name.get(asking.given["skill"])
     if found is None or not _for(asking, found):
         raise not_found()
-    return _shown(found)
+    return await to_thread.run_sync(_shown, found)
 
 
 def _for(asking: Asking, listed: Listed) -> bool:
@@ -94,6 +96,7 @@ def _for(asking: Asking, listed: Listed) -> bool:
 
 
 def _shown(listed: Listed) -> SkillShown:
+    """Blocking."""
     skill = listed.skill
     return SkillShown(
         name=listed.name,
@@ -102,7 +105,7 @@ def _shown(listed: Listed) -> SkillShown:
         why=listed.why,
         dialect=skill.dialect if skill is not None else "",
         version=skill.version if skill is not None else "",
-        digest=skill.digest if skill is not None else "",
+        digest=digest_of(listed),
         tools=[tool.name for tool in skill.tools] if skill is not None else [],
         model_may_invoke=skill is not None and skill.model_may_invoke,
         user_may_invoke=skill is not None and skill.user_may_invoke,

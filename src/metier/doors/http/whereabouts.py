@@ -84,8 +84,8 @@ def decide_at(home: str, approval: str) -> str:
 
 
 def page_of(url: str, approval: str) -> str:
-    """The page of the server at `url` for one request: behind the `#`, which goes to no server, not even to this one."""
-    return f"{url}/#approval={approval}"
+    """The page of the server at `url` for one request."""
+    return f"{url}/approvals/{approval}"
 
 
 def _locked(descriptor: int, patience: float, *, shared: bool = False) -> bool:

@@ -16,7 +16,7 @@ from anyio.lowlevel import current_token
 from metier.doors.mcp.messages import Bad, read
 from metier.model.digest import Json
 
-_SMALL: Final = 65_536
+_SMALL: Final = 16_384
 """Bytes beyond which reading a message would hold up everybody else."""
 _LARGE_AT_ONCE: Final = 2
 """Threads for that, so that nobody else's are used up."""

@@ -14,7 +14,6 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar, cast, final
 
@@ -25,7 +24,6 @@ from mcp.shared.exceptions import MCPError
 
 from metier.catalog.here import owner
 from metier.config.settings import Settings
-from metier.doors.cli.request import lines
 from metier.doors.mcp.artifacts import Artifacts
 from metier.doors.mcp.elicitation import ask_by_result, ask_now, can_ask, in_two, question_in, said_in
 from metier.doors.mcp.peer import Peer
@@ -33,6 +31,7 @@ from metier.doors.mcp.questions import LONGEST, Question, Questions, Said, act_o
 from metier.doors.mcp.refusals import in_our_words
 from metier.doors.mcp.results import made_by, result_of
 from metier.errors import MetierError
+from metier.gate.in_words import lines
 from metier.model.approval import Approval
 from metier.model.call import Call, Surroundings
 from metier.model.confirmation_flag import FLAG, without_flag
@@ -45,6 +44,7 @@ from metier.model.text import one_line
 from metier.record.approvals import find
 from metier.record.deciding import Decider, Undecided, decide
 from metier.runtime import Runtime
+from metier.runtime.as_raised import as_raised
 from metier.runtime.engine import Engine
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ class Calls:
                 call_id=approval.call_id,
                 approval_id=approval.id,
                 reasons=reasons,
-                expires_at=datetime.fromtimestamp(approval.expires_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                expires_at=approval.expires_at,
             )
         word = await to_thread.run_sync(
             partial(
@@ -251,15 +251,11 @@ class Calls:
                 await ctx.session.report_progress(float(seconds), None, f"under way for {seconds} s")
 
         made: list[_T] = []
-        try:
+        with as_raised():
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(beat)
                 made.append(await work())
                 tasks.cancel_scope.cancel()
-        except BaseExceptionGroup as group:
-            if len(group.exceptions) == 1:
-                raise group.exceptions[0] from None  # as it was raised
-            raise
         return made[0]
 
 
@@ -294,6 +290,7 @@ class _Asked:
             surroundings=Surroundings(
                 channel="mcp", session=self.peer.connection, call_id=question or None, turn=turn
             ),
+            waits=True,
         )
 
     @property

@@ -17,15 +17,19 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.responses import Response
 
+from metier.doors.http.endpoint import forbidden
 from metier.doors.http.problem import Refusal, of_error
 from metier.doors.http.room import let_in
 from metier.doors.mcp.aside import Reader
 from metier.doors.mcp.lasting import LOOK_SECONDS
 from metier.doors.mcp.messages import BUSY, MOST_BYTES, Bad, UnderWay, is_request
+from metier.doors.mcp.own_clients import tell
 from metier.doors.mcp.peer import Peer
 from metier.doors.mcp.server import McpServer
+from metier.doors.mcp.session_of import connection_of, session_in
 from metier.errors import MetierError
 from metier.model.role import EXECUTE
+from metier.runtime.as_raised import as_raised
 from metier.runtime.engine import Engine
 
 if TYPE_CHECKING:
@@ -45,7 +49,6 @@ _LAST_SECONDS: Final = 2 * LOOK_SECONDS
 """So long an answer has to say that the token ended, before it is cut off."""
 _GOODBYE_SECONDS: Final = 0.1
 _PEER: Final = "metier.peer"
-_SESSION: Final = b"mcp-session-id"
 _AGAIN: Final = b"last-event-id"
 _METHODS: Final = ("GET", "POST", "DELETE")
 
@@ -64,6 +67,7 @@ async def mcp_app(
         ending: set once the server is about to end, while it still answers.
         decide_at: the page where an approval can be decided; empty where there is none.
     """
+    await to_thread.run_sync(tell, engine.seen.settings)
     server = McpServer(engine, _who, decide_at=decide_at)
     sessions = StreamableHTTPSessionManager(
         app=server,
@@ -112,7 +116,11 @@ class McpApp:
             return
         if scope["method"] not in _METHODS:
             raise Refusal(
-                405, "method_not_allowed", "MCP takes POST, GET and DELETE", Allow=", ".join(_METHODS)
+                405,
+                "method_not_allowed",
+                "MCP takes POST, GET and DELETE",
+                remedy="Use one of these",
+                Allow=", ".join(_METHODS),
             )
         try:
             identity = await self._let_in(scope)
@@ -121,7 +129,11 @@ class McpApp:
         ref = identity.ref
         if self._open.get(ref, 0) >= MOST_REQUESTS:
             raise Refusal(
-                503, "busy", f"{MOST_REQUESTS} requests of this token are under way", Retry_After="1"
+                429,
+                "too_many_requests",
+                f"{MOST_REQUESTS} requests of this token are under way",
+                remedy="Wait until some of them have ended",
+                Retry_After="1",
             )
         self._open[ref] = self._open.get(ref, 0) + 1
         try:
@@ -132,7 +144,7 @@ class McpApp:
                 del self._open[ref]
 
     async def _let_in(self, scope: "Scope") -> "Identity":
-        identity = await self._gatekeeper.who(scope["headers"], scope["method"])
+        identity = await self._gatekeeper.who(scope["headers"])
         let_in(scope, identity.principal)
         if identity.by != "token":
             raise Refusal(
@@ -150,7 +162,7 @@ class McpApp:
                 remedy="Register an agent with `metier principals add`, and make a token for it",
             )
         if EXECUTE not in await self._gatekeeper.rights(identity):
-            raise Refusal(403, "forbidden", f"this token has no scope {EXECUTE!r}")
+            raise forbidden(EXECUTE)
         return identity
 
     async def _take(self, identity: "Identity", scope: "Scope", receive: "Receive", send: "Send") -> None:
@@ -163,13 +175,17 @@ class McpApp:
     async def _take_from(
         self, identity: "Identity", gone: anyio.Event, scope: "Scope", receive: "Receive", send: "Send"
     ) -> None:
-        session = next((value.decode("latin-1") for name, value in scope["headers"] if name == _SESSION), "")
+        session = session_in(scope["headers"])
         scope = {
             **scope,
             # Nothing is kept to be told again, so who comes back gets a new stream; the SDK would answer nothing at all.
             "headers": [each for each in scope["headers"] if each[0] != _AGAIN],
             _PEER: Peer(
-                principal=identity.principal, connection=f"token:{identity.ref}", remote=True, gone=gone
+                principal=identity.principal,
+                connection=connection_of(identity.ref, session),
+                remote=True,
+                gone=gone,
+                steering=self._gatekeeper.steering,
             ),
             "user": AuthenticatedUser(
                 AccessToken(token="", client_id=identity.ref, scopes=[], subject=identity.principal.id)
@@ -245,18 +261,18 @@ class McpApp:
                     out = True
                     within.cancel()
 
-        try:
+        with as_raised():
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(look, tasks.cancel_scope)
                 await self._sessions.handle_request(scope, receive, send)
                 tasks.cancel_scope.cancel()
-        except BaseExceptionGroup as group:
-            if len(group.exceptions) == 1:
-                raise group.exceptions[0] from None
-            raise
         if out:
             raise Refusal(
-                401, "unauthenticated", "the token lets nobody in any more", WWW_Authenticate="Bearer"
+                401,
+                "unauthenticated",
+                "the token lets nobody in any more",
+                remedy="`metier tokens list` shows those that do",
+                WWW_Authenticate="Bearer",
             )
 
 
@@ -277,7 +293,13 @@ async def _body(receive: "Receive") -> bytes | None:
             return None
         kept += message.get("body", b"")
         if len(kept) > MOST_BYTES:
-            raise Refusal(413, "too_large", f"a message has at most {MOST_BYTES:,} bytes", connection="close")
+            raise Refusal(
+                413,
+                "too_large",
+                f"a message has at most {MOST_BYTES:,} bytes",
+                remedy="Send it in parts",
+                connection="close",
+            )
         if not message.get("more_body"):
             return bytes(kept)
 
@@ -297,5 +319,7 @@ def _again(raw: bytes, receive: "Receive") -> "Receive":
 
 
 def _answer(bad: Bad) -> Response:
-    status = 503 if bad.code == BUSY else 400
-    return Response(msgspec.json.encode(bad.answer), status_code=status, media_type="application/json")
+    body = msgspec.json.encode(bad.answer)
+    if bad.code == BUSY:  # what is full is his own share
+        return Response(body, 429, {"retry-after": "1"}, media_type="application/json")
+    return Response(body, 400, media_type="application/json")

@@ -81,7 +81,7 @@ async def line_streams(
                 text = said.model_dump_json(by_alias=True, exclude_unset=True)
                 await write(text.encode("utf-8", "backslashreplace") + b"\n")
 
-    async def in_and_over(scope: anyio.CancelScope) -> None:
+    async def in_and_over() -> None:
         try:
             await take_in()
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError) as error:
@@ -94,7 +94,7 @@ async def line_streams(
             scope.cancel()
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(in_and_over, tasks.cancel_scope)
+        tasks.start_soon(in_and_over)
         tasks.start_soon(out_and_over, tasks.cancel_scope)
         yield taken, answers
         tasks.cancel_scope.cancel()

@@ -20,7 +20,10 @@ MOST_VALUES: Final = strictjson.MAX_VALUES + 256
 """Of one message: as many as the arguments of a call may have, and what stands around them."""
 MOST_TO_LISTEN: Final = 16_384
 """Bytes of a request to listen, which is kept for as long as somebody listens."""
+MOST_TO_BEGIN: Final = 65_536
+"""Bytes of the first message of a session, which is kept for as long as that lasts. A picture of the client fits in."""
 LISTEN: Final = "subscriptions/listen"
+BEGIN: Final = "initialize"
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
 BUSY: Final = -32000
@@ -77,6 +80,12 @@ def read(raw: bytes) -> dict[str, Json] | Bad:
         return Bad(
             INVALID_REQUEST,
             f"a request to listen has at most {MOST_TO_LISTEN:,} bytes; listen to lists instead of single resources",
+            known,
+        )
+    if method == BEGIN and len(raw) > MOST_TO_BEGIN:
+        return Bad(
+            INVALID_REQUEST,
+            f"{BEGIN} has at most {MOST_TO_BEGIN:,} bytes; say less about the client and what it can do",
             known,
         )
     return found

@@ -14,7 +14,7 @@ from metier.record.principals import registered_in
 from metier.record.tokens import tokens_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from anyio import Event
     from mcp.server.context import ServerRequestContext
@@ -40,6 +40,8 @@ class Peer(Struct, frozen=True, kw_only=True):
     """Whether it is not the local user's own, so that nothing about this machine is said to it."""
     gone: "Event | None" = None
     """Set once nobody waits for an answer to this request; None where that ends the request itself."""
+    steering: "Callable[[], Awaitable[Steering]] | None" = None
+    """What operators decided, as its door keeps it until something is written; None where it is read each time."""
 
 
 async def standing_of(peer: Peer, database: Database) -> Standing:
@@ -48,6 +50,9 @@ async def standing_of(peer: Peer, database: Database) -> Standing:
     Raises:
         StateError: when the state cannot be read.
     """
+    if peer.steering is not None:
+        known = await peer.steering()
+        return _today(peer.principal, known.tokens, known.principals)
     return await to_thread.run_sync(_standing, peer.principal, database)
 
 

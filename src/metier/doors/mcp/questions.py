@@ -34,7 +34,7 @@ class Question(Struct, frozen=True, kw_only=True):
     act: str
     """Digest of the tool and its arguments."""
     about: str = ""
-    """For an approval: its id, and the fingerprint of the act it is about."""
+    """For an approval: the fingerprint of the act it is about."""
 
 
 @final

@@ -15,7 +15,7 @@ from metier.model.outcome import REMEDIES, Refused
 from metier.model.role import EXECUTE
 from metier.runtime.engine import Engine
 
-_BEFORE_RIGHTS: Final = frozenset({"unknown_tool", "unknown_skill", "invalid_arguments"})
+_BEFORE_RIGHTS: Final = frozenset({"unknown_tool", "unknown_skill", "invalid_arguments", "not_trusted"})
 """What is said of a call before anybody asked whose it is."""
 _OF_THIS_MACHINE: Final = frozenset({"setup_unusable", "record_unavailable"})
 """Refusals whose reasons name files."""

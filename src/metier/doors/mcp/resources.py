@@ -4,13 +4,14 @@
 |---|---|
 | `skill://NAME/SKILL.md` | the instructions of a skill, as they lie there |
 | `skill://NAME/_manifest` | every file of it with size and SHA-256, and the digest of the whole |
-| `skill://NAME/PATH` | one of those files, if `read_skill` would show it |
+| `skill://NAME/PATH` | one of those files, as text or in base64 |
 | `metier://out/CALL/PATH` | a file that a call of the same principal made |
 
 Each reading of a skill is a call through the gate.
 """
 
 import base64
+from mimetypes import MimeTypes
 from typing import TYPE_CHECKING, Final, final
 from urllib.parse import quote, unquote
 
@@ -20,7 +21,7 @@ from anyio import to_thread
 from mcp.shared.exceptions import MCPError
 
 from metier.catalog.bundle import File, Snapshot
-from metier.disclosure.read_skill import MAX_FILE_BYTES
+from metier.disclosure.read_skill import MAX_BYTES
 from metier.doors.mcp import artifacts
 from metier.doors.mcp.artifacts import Artifacts
 from metier.doors.mcp.peer import Peer, may_use
@@ -39,6 +40,8 @@ MANIFEST: Final = "_manifest"
 INSTRUCTIONS: Final = "SKILL.md"
 _NOT_FOUND: Final = -32002
 _LONGEST: Final = 2_048
+_SMALL: Final = 65_536
+_TYPES: Final = MimeTypes()
 
 
 @final
@@ -77,7 +80,7 @@ class Resources:
         one = types.ResourceTemplate(
             uri_template="skill://{name}/{+path}",
             name="file-of-a-skill",
-            description=f"One of the files that {MANIFEST} of the skill lists, if it is text of at most {MAX_FILE_BYTES:,} bytes",
+            description=f"One of the files that {MANIFEST} of the skill lists, of at most {MAX_BYTES:,} bytes; what is no text comes in base64",
         )
         return types.ListResourceTemplatesResult(resource_templates=[one])
 
@@ -122,11 +125,20 @@ class Resources:
             return types.TextResourceContents(
                 uri=uri, mime_type="application/json", text=_manifest(listed.skill, found)
             )
-        data = await to_thread.run_sync(found.read, listed.manifest if whole else path)
-        if data is None:
-            raise _none(uri)
         name = listed.manifest if whole else path
-        return _content(uri, data, "text/markdown" if name.endswith(".md") else "text/plain")
+        content = await to_thread.run_sync(_file, uri, found, name)
+        if content is None:
+            raise _none(uri)
+        return content
+
+
+def _file(
+    uri: str, found: Snapshot, name: str
+) -> "types.TextResourceContents | types.BlobResourceContents | None":
+    """One file of a skill. Blocking: a large one takes a while, to be read and to be written out."""
+    data = found.read(name)
+    type = "text/markdown" if name.endswith(".md") else "text/plain"
+    return None if data is None else _content(uri, data, type, name)
 
 
 def _of_skill(skill: Skill) -> list[types.Resource]:
@@ -168,16 +180,26 @@ def _manifest(skill: Skill, found: Snapshot) -> str:
     return msgspec.json.format(msgspec.json.encode(told)).decode()
 
 
-def _content(uri: str, data: bytes, type: str) -> "types.TextResourceContents | types.BlobResourceContents":
-    """As text where it is one, byte for byte; else in base64."""
+def _content(
+    uri: str, data: bytes, type: str, name: str = ""
+) -> "types.TextResourceContents | types.BlobResourceContents":
+    """As text where it is one, byte for byte; else in base64. So is text that would be longer than that, with all its line ends
+    spelled out."""
+    blob = base64.b64encode(data).decode()
     try:
-        return types.TextResourceContents(uri=uri, mime_type=type, text=data.decode("utf-8"))
+        text = data.decode("utf-8")
     except UnicodeDecodeError:
-        return types.BlobResourceContents(
-            uri=uri,
-            mime_type="application/octet-stream" if type.startswith("text/") else type,
-            blob=base64.b64encode(data).decode(),
-        )
+        mime = _type_of(name) if type.startswith("text/") else type
+        return types.BlobResourceContents(uri=uri, mime_type=mime, blob=blob)
+    if len(data) > _SMALL and len(msgspec.json.encode(text)) > len(blob) + _SMALL:
+        return types.BlobResourceContents(uri=uri, mime_type=type, blob=blob)
+    return types.TextResourceContents(uri=uri, mime_type=type, text=text)
+
+
+def _type_of(name: str) -> str:
+    """What a file that is no text most likely is, by its name; no table of this machine's is asked."""
+    guessed = _TYPES.guess_type(name)[0] or ""
+    return guessed if guessed and not guessed.startswith("text/") else "application/octet-stream"
 
 
 def _none(uri: str) -> MCPError:

@@ -3,7 +3,7 @@
 import mcp_types as types
 import msgspec
 
-from metier.disclosure.toolcalls import content
+from metier.disclosure.toolcalls import content, ran_before
 from metier.model.answer import told
 from metier.model.digest import Json
 from metier.model.outcome import Artifact, Completed, Failed, Outcome, Pending
@@ -23,6 +23,8 @@ def result_of(
     blocks: list[types.ContentBlock] = [types.TextContent(text=content(outcome, answer))]
     if isinstance(outcome, Pending):
         blocks.append(types.TextContent(text=waiting(outcome, decide_at)))
+    if said := ran_before(outcome):
+        blocks.append(types.TextContent(text=said))
     blocks += [
         types.ResourceLink(
             uri=uri, name=artifact.path.rpartition("/")[2], mime_type=artifact.type, size=artifact.size
@@ -56,8 +58,8 @@ def waiting(pending: Pending, decide_at: str) -> str:
         *([decide_at] if decide_at else []),
         f"metier approvals show {id}",
         "Never decide it yourself. Once the user says that it was approved, call it again with the same arguments: it runs then, once, and you "
-        "are given the result. If it ran already where it was approved, do not call it again. Nor before it was approved: that would be "
-        "asked about anew.",
+        "are given the result. If it ran already where it was approved, you are given how it ended, and nothing runs twice. Do not call it "
+        "again before it was approved: that would be asked about anew.",
     ]
     return "\n".join(said)
 

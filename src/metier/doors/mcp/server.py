@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, final
 
 import mcp_types as types
+from anyio import to_thread
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
@@ -127,7 +128,7 @@ class McpServer(Server[dict[str, Any]]):
                 return _ABOUT
         except MetierError:  # whatever is asked next says what is wrong
             return _ABOUT
-        skills = Runtime(self._engine, peer.principal).prompt()
+        skills = await to_thread.run_sync(Runtime(self._engine, peer.principal).prompt)
         return f"{_ABOUT}\n\n{skills}" if len(skills) <= _LONGEST_ABOUT else _ABOUT
 
     def _principal(self, ctx: "Context") -> str:

@@ -27,7 +27,7 @@ class NotRead(Struct, frozen=True):
 
 
 async def asked(engine: Engine, peer: Peer, name: str, path: str | None) -> Outcome:
-    """Through the gate."""
+    """Through the gate. A file is judged and recorded as one whose bytes are handed out."""
     arguments: dict[str, Json] = {"name": name} if path is None else {"name": name, "path": path}
     return await engine.run(
         Call(
@@ -35,7 +35,7 @@ async def asked(engine: Engine, peer: Peer, name: str, path: str | None) -> Outc
             principal=peer.principal,
             tool=READ_SKILL.name,
             arguments=arguments,
-            surroundings=Surroundings(channel="mcp", session=peer.connection),
+            surroundings=Surroundings(channel="mcp", session=peer.connection, takes_bytes=path is not None),
         )
     )
 

@@ -8,10 +8,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
 
 import anyio
+from anyio import to_thread
 
 from metier.config.settings import Settings
 from metier.doors.http.whereabouts import decide_at
 from metier.doors.mcp.lines import Raw, Sink, line_streams
+from metier.doors.mcp.own_clients import tell
 from metier.doors.mcp.peer import Peer
 from metier.doors.mcp.server import McpServer
 from metier.runtime.engine import opened
@@ -28,6 +30,7 @@ async def serve(settings: Callable[[], Settings], principal: "Principal", source
     """
     peer = Peer(principal=principal, connection=f"mcp-{secrets.token_hex(8)}")
     async with opened(settings, watch=True) as engine:
+        await to_thread.run_sync(tell, engine.seen.settings)
         server = McpServer(
             engine, lambda _: peer, decide_at=lambda id: decide_at(engine.seen.settings.home, id)
         )

@@ -200,7 +200,7 @@ class Approvals:
             return str(await self._show(approval, bot, user, human))
         if not reminder:
             return message  # it was shown, and only that could not be kept
-        left = max(1, int((approval.expires_at - time.time()) / 60))
+        left = max(1, int((approval.ends - time.time()) / 60))
         said = f"{title}\nstill waits for your word; about {left} min left."
         return str(await self._sender.say(user, said, reply_to=message))
 

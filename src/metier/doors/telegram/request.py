@@ -7,8 +7,8 @@ from typing import Final, final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from metier.doors.cli.request import grant_lines, lines
 from metier.doors.telegram.text import LONGEST, dropped, spelled, units
+from metier.gate.in_words import grant_lines, lines
 from metier.model.approval import Approval, StandingGrant
 from metier.model.text import one_line
 from metier.record.standing import proposed_grant

@@ -13,20 +13,15 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
-from metier.config.again import read_where_asked
 from metier.config.settings import Settings
 from metier.doors.telegram.how_ended import by_outcome, by_record
 from metier.errors import MetierError
-from metier.gate.shown import real_project
 from metier.kernel.delivery_ports import Never, NotNow
 from metier.kernel.telegram_buttons import Buttons, Yes
 from metier.model.approval import Approval
 from metier.model.outcome import Failed
 from metier.model.text import one_line
-from metier.record.approvals import find
-from metier.record.database import Database
-from metier.runtime.resume import resume
-from metier.runtime.waiting import LEASE_SECONDS, POLL_SECONDS
+from metier.runtime.taking_up import look, take_up
 
 _AGAIN: Final = 10.0
 """Seconds until it is looked again what was left, where that could not be read, or how something ended that runs elsewhere."""
@@ -95,7 +90,7 @@ class TakingUp:
 
     async def _left(self) -> None:
         for yes in await to_thread.run_sync(self._buttons.unfinished):
-            found = await to_thread.run_sync(_look, self._settings(), yes.approval)
+            found = await to_thread.run_sync(look, self._settings(), yes.approval)
             if found is not None and found.state in ("approved", "spent") and found.decided_by == yes.by:
                 self._start(yes, found if found.state == "spent" else None)
             elif found is None or found.state != "pending":
@@ -126,7 +121,7 @@ class TakingUp:
         except MetierError as problem:
             ended, said = problem, f"it did not run: {problem.message}."
         try:
-            found = await to_thread.run_sync(_look, self._settings(), yes.approval)
+            found = await to_thread.run_sync(look, self._settings(), yes.approval)
         except MetierError as problem:
             _log.warning("how %s stands cannot be looked up: %s", yes.approval, problem.message)
             return said
@@ -163,27 +158,3 @@ class TakingUp:
                     continue
                 _log.warning("how %s ended was not said by Telegram: %s", yes.approval, later.why)
             return
-
-
-async def take_up(settings: Settings, approval: str, here: Callable[[str], Awaitable[object]]) -> object:
-    """How it ended; how the request stands, where its caller took it up himself.
-
-    Raises:
-        MetierError: when configuration or state cannot be used.
-    """
-    found = await to_thread.run_sync(_look, settings, approval)
-    with anyio.move_on_after(LEASE_SECONDS):
-        while found is not None and found.waited_for and found.state == "approved":
-            await anyio.sleep(POLL_SECONDS)
-            found = await to_thread.run_sync(_look, settings, approval)
-    if found is not None and found.state == "spent":
-        return found
-    project = found.shown.project if found is not None and found.shown is not None else ""
-    if not project or project == await to_thread.run_sync(real_project, settings.project):
-        return await here(approval)
-    return await resume(await to_thread.run_sync(read_where_asked, settings, project), approval)
-
-
-def _look(settings: Settings, approval: str) -> Approval | None:
-    with Database.open(settings.database) as database:
-        return find(database, approval)

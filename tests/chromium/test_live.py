@@ -1,0 +1,134 @@
+"""An open page hears of what happens: at once, in every tab, and again after the server was away."""
+
+from collections.abc import Callable
+
+import pytest
+
+from console_kit import READ_MS, Console, ask, listening, press, until
+
+Opens = Callable[..., Console]
+SOON = 0.5
+"""Seconds from the record of something to its being on an open page."""
+
+
+@pytest.mark.slow
+def test_what_is_asked_is_on_every_open_tab_within_half_a_second_and_gone_when_it_is_decided_elsewhere(
+    console: Opens,
+) -> None:
+    at = console()
+    first = at.tab()
+    second = at.another(first.context)
+    second.goto(at.url + "/approvals")
+    for page in (first, second):
+        listening(page)
+        # What is measured is the way from the record to the page, so the page itself says when it saw it.
+        page.evaluate(
+            "window.seen = []; new MutationObserver(() => { for (const each of document.querySelectorAll('[data-request]'))"
+            " if (!window.seen.some(([id]) => id === each.dataset.request)) window.seen.push([each.dataset.request, Date.now()]); })"
+            ".observe(document.body, { childList: true, subtree: true, attributes: true })"
+        )
+    approval = ask(at)
+    asked_at = at.asked_at(approval)
+    for page in (first, second):
+        page.wait_for_selector(f"[data-request={approval}]")
+        [moment] = [when for id, when in page.evaluate("window.seen") if id == approval]
+        assert moment / 1_000 - asked_at < SOON, (moment, asked_at)
+    assert first.inner_text("#waiting-count") == "1" and first.title().startswith("(1) ")
+
+    at.metier("approvals", "deny", approval)
+    for page in (first, second):
+        page.wait_for_selector(f"[data-request={approval}][data-state=pending]", state="detached")
+    until(lambda: first.inner_text("#waiting-count") == "")
+    assert at.wrong == []
+
+
+@pytest.mark.slow
+def test_a_lost_connection_is_shown_and_the_page_is_right_again_by_itself(console: Opens) -> None:
+    at = console()
+    page = at.tab()
+    page.goto(at.url + "/approvals")
+    listening(page)
+    at.stop()
+    page.wait_for_function("() => document.getElementById('line').textContent.includes('lost')")
+    approval = ask(at)  # while nobody serves
+    at.start_again()
+    page.wait_for_selector(f"[data-request={approval}]", timeout=20_000)
+    listening(page)
+
+
+@pytest.mark.slow
+def test_ten_tabs_of_one_browser_take_one_stream_and_all_of_them_hear(console: Opens) -> None:
+    """A browser has six connections to a server: where each tab held one, the seventh would stand still."""
+    at = console()
+    first = at.tab()
+    tabs = [first, *(at.another(first.context) for _ in range(9))]
+    for page in tabs[1:]:
+        page.goto(at.url + "/approvals")
+    for page in tabs:
+        listening(page)
+    approval = ask(at)
+    for page in tabs:
+        page.wait_for_selector(f"[data-request={approval}]")
+    assert at.wrong == []
+
+
+@pytest.mark.slow
+def test_a_session_that_is_over_leads_to_signing_in_and_not_to_half_a_page(console: Opens) -> None:
+    at = console()
+    page = at.tab()
+    listening(page)
+    other = at.another(page.context)
+    other.goto(at.url + "/record")
+    other.click("#sign-out")
+    other.wait_for_selector("#sign-in:not([hidden])")
+    page.evaluate("metier.look()")
+    page.wait_for_selector("#sign-in:not([hidden])")
+
+
+@pytest.mark.slow
+def test_every_page_says_how_much_waits_and_that_everything_is_stopped_without_being_loaded_again(
+    console: Opens,
+) -> None:
+    at = console()
+    first = at.tab()
+    tabs = [first]
+    for path in ("/policy", "/people", "/approvals", "/skills/writing-skills/try"):
+        tabs.append(at.another(first.context))
+        tabs[-1].goto(at.url + path)
+    for page in tabs:
+        listening(page)
+    approval = ask(at)
+    for page in tabs:
+        page.wait_for_function("() => document.getElementById('waiting-count').textContent === '1'")
+        assert page.title().startswith("(1) ")
+    at.metier("approvals", "deny", approval)
+    at.metier("stop", "--why", "fire")  # at a terminal, and not here
+    for page in tabs:
+        page.wait_for_selector(".banner >> text=fire")
+        page.wait_for_function("() => document.getElementById('waiting-count').textContent === ''")
+    press(tabs[1], "text=Let things run again")
+    for page in tabs:
+        page.wait_for_selector(".banner", state="detached")
+    assert at.wrong == []
+
+
+@pytest.mark.slow
+def test_what_was_typed_is_still_there_when_it_was_refused_and_gone_when_it_was_taken(console: Opens) -> None:
+    at = console()
+    page = at.tab()
+    page.goto(at.url + "/people")
+    listening(page)
+    form = page.locator("form[data-post$='principals/add']")
+    form.locator("[name=id]").fill("human ada")
+    form.get_by_label("viewer").check()
+    page.wait_for_timeout(READ_MS)
+    form.locator("button").click()
+    page.wait_for_selector("#told.bad")
+    page.wait_for_timeout(600)  # longer than a look takes
+    assert form.locator("[name=id]").input_value() == "human ada" and form.get_by_label("viewer").is_checked()
+    form.locator("[name=id]").fill("human:ada")
+    page.wait_for_timeout(READ_MS)
+    form.locator("button").click()
+    page.wait_for_selector("td >> text=human:ada")
+    until(lambda: form.locator("[name=id]").input_value() == "")
+    assert at.wrong == []
