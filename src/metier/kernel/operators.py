@@ -1,8 +1,9 @@
 """What the operations for operators work with, and how they are offered: to people who have the right, and to nobody else."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Literal, TypeAlias, final
+from typing import Final, Literal, TypeAlias, TypeVar, final
 
+from anyio import to_thread
 from msgspec import Struct
 
 from metier.catalog.bundle import Snapshot
@@ -10,6 +11,7 @@ from metier.catalog.catalog import Catalog
 from metier.catalog.listed import Listed
 from metier.catalog.probed import Probed
 from metier.config.settings import Settings
+from metier.errors import RecordError
 from metier.gate.explain import Explained
 from metier.gate.principals import standing
 from metier.kernel.operation import Asked, Does, Offered, OperationError, offered
@@ -22,6 +24,7 @@ from metier.record.principals import registered_in
 
 BAD_PARAMS: Final = "E_BAD_PARAMS"
 FORBIDDEN: Final = "E_FORBIDDEN"
+T = TypeVar("T")
 _SLOW: Final = Limits(timeout=120.0)
 
 Ask: TypeAlias = Callable[[Listed, str], Awaitable[Probed | str]]
@@ -116,6 +119,15 @@ def text(asked: Asked, name: str) -> str:
     if not isinstance(value, str):
         raise OperationError(BAD_PARAMS, f"`{name}` is a text")
     return value
+
+
+async def though_unrecorded(work: Callable[[], T], otherwise: T) -> tuple[T, str]:
+    """Do what only takes away: it counts also where it could not be recorded. Gives what came of it, or `otherwise`, and what is
+    missing from the record."""
+    try:
+        return await to_thread.run_sync(work), ""
+    except RecordError as error:
+        return otherwise, str(error)
 
 
 def sayable(value: Json) -> Json:

@@ -4,10 +4,9 @@ from typing import Final, cast, final
 
 from anyio import to_thread
 
-from metier.errors import RecordError
 from metier.gate.in_words import grant_lines
 from metier.kernel.operation import NOTHING, Asked, Module, OperationError, module
-from metier.kernel.operators import FORBIDDEN, Desk, for_operators, taking, text
+from metier.kernel.operators import FORBIDDEN, Desk, for_operators, taking, text, though_unrecorded
 from metier.model.digest import Json
 from metier.model.role import APPROVE, PRINCIPALS, READ_AUDIT, ROLES, Kind, Registered, rights_of
 from metier.model.text import one_line
@@ -76,11 +75,10 @@ class Grants:
         }
 
     async def _revoke(self, asked: Asked) -> Json:
-        id, unrecorded = text(asked, "id"), ""
-        try:
-            there = await to_thread.run_sync(lambda: revoke(self._desk.database, id, by=asked.principal.id))
-        except RecordError as error:
-            there, unrecorded = True, str(error)
+        id = text(asked, "id")
+        there, unrecorded = await though_unrecorded(
+            lambda: revoke(self._desk.database, id, by=asked.principal.id), True
+        )
         if not there:
             raise OperationError(
                 UNKNOWN, f"there is no grant {one_line(id, 80)!r} that was not revoked; `grants.list` has all"
@@ -165,15 +163,10 @@ class Principals:
         return {**principal_plain(new), "known_before": id in known, "agents_ended": [*ended]}
 
     async def _revoke(self, asked: Asked) -> Json:
-        id, unrecorded, problem = text(asked, "id"), "", ""
-        try:
-            problem = await to_thread.run_sync(
-                lambda: revoke_principal(
-                    self._desk.database, id, by=asked.principal.id, owner=self._desk.owner
-                )
-            )
-        except RecordError as error:
-            unrecorded = str(error)
+        desk, id = self._desk, text(asked, "id")
+        problem, unrecorded = await though_unrecorded(
+            lambda: revoke_principal(desk.database, id, by=asked.principal.id, owner=desk.owner), ""
+        )
         if problem:
             raise OperationError(NOT_REVOKED, problem)
         return {"id": id, "revoked": True, "unrecorded": unrecorded}

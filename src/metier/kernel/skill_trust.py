@@ -16,9 +16,18 @@ from metier.catalog.probed import Probed, kept
 from metier.catalog.trusting import SHIPS, Taken, give, meant, take, unread
 from metier.catalog.trusting_server import ServerTools
 from metier.dialects.names import name_problem
-from metier.errors import MetierError, RecordError
+from metier.errors import MetierError
 from metier.kernel.operation import Asked, Offered, OperationError
-from metier.kernel.operators import BAD_PARAMS, FORBIDDEN, Desk, for_operators, sayable, taking, text
+from metier.kernel.operators import (
+    BAD_PARAMS,
+    FORBIDDEN,
+    Desk,
+    for_operators,
+    sayable,
+    taking,
+    text,
+    though_unrecorded,
+)
 from metier.kernel.skill_review import next_step, reviewed, told_digest, untakeable
 from metier.model.digest import Json
 from metier.model.role import READ_AUDIT, STEER, TRUST
@@ -200,13 +209,9 @@ class SkillTrust:
         if listed is not None and listed.root.kind == "bundled":
             raise OperationError(NOT_TRUSTED, f"{SHIPS}; switch it off instead (`skills.switch_off`)")
         folder = listed.folder if listed is not None else ""
-        ended, unrecorded = 0, ""
-        try:
-            ended = await to_thread.run_sync(
-                lambda: TrustStore(self._desk.database).revoke(name, by=asked.principal.id, path=folder)
-            )
-        except RecordError as error:
-            unrecorded = str(error)
+        ended, unrecorded = await though_unrecorded(
+            lambda: TrustStore(self._desk.database).revoke(name, by=asked.principal.id, path=folder), 0
+        )
         return {
             "name": name,
             "trusted": False,
@@ -220,19 +225,12 @@ class SkillTrust:
         known = _found(self._desk.catalog(), name) is not None
         if not known and (problem := name_problem(name)):
             raise OperationError(BAD_PARAMS, f"{one_line(name, 80)!r} can be no skill's name: {problem}")
-        unrecorded = ""
-        why = one_line(text(asked, "why"), _LONGEST_WHY)  # everybody is told it who asks for that skill
-        try:
-            await to_thread.run_sync(
-                lambda: disable(
-                    self._desk.database,
-                    name,
-                    why=why or "an operator disabled it",
-                    by=asked.principal.id,
-                )
-            )
-        except RecordError as error:
-            unrecorded = str(error)
+        why = (
+            one_line(text(asked, "why"), _LONGEST_WHY) or "an operator disabled it"
+        )  # told to who asks for that skill
+        _, unrecorded = await though_unrecorded(
+            lambda: disable(self._desk.database, name, why=why, by=asked.principal.id), None
+        )
         return {
             "name": name,
             "off": True,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 END_SECONDS: Final = 20.0
 """So long everything may take to end before the process ends without it."""
 _SIGNALS: Final = ("SIGTERM", "SIGINT", "SIGHUP")
-_NEEDS: Final = ("starlette", "uvicorn", "argon2", "joserfc", "mcp")
+_NEEDS: Final = ("starlette", "uvicorn", "argon2", "jinja2", "joserfc", "mcp")
 
 
 @click.command("serve")

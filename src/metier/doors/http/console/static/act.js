@@ -33,9 +33,13 @@
   }
 
   // What a reader cannot see, or what moves other characters, is spelled out, as the server does it in what it sends.
+  const PICTURE =
+    "\\u00a9\\u00ae\\u203c\\u2049\\u2122\\u2139\\u2190-\\u27ff\\u2900-\\u2bff\\u3030\\u303d\\u3297\\u3299\\u{1f000}-\\u{1faff}";
   const UNSEEN = new RegExp(
     "[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200f" +
-      "\\u2028-\\u202e\\u2060-\\u206f\\u2800\\u3164\\ufe00-\\ufe0d\\ufeff\\uffa0\\ufff0-\\ufffb\\ud800-\\udfff\\u{1d173}-\\u{1d17a}\\u{e0000}-\\u{e0fff}]",
+      "\\u2028-\\u202e\\u2060-\\u206f\\u2800\\u3164\\ufe00-\\ufe0d\\ufeff\\uffa0\\ufff0-\\ufffb\\ud800-\\udfff\\u{13430}-\\u{1345f}\\u{1bca0}-\\u{1bca3}" +
+      "\\u{1d173}-\\u{1d17a}\\u{e0000}-\\u{e0fff}]" +
+      "|(?<![" + PICTURE + "0-9#*\\ufffd])[\\ufe0e\\ufe0f]|(?<=[0-9#*])[\\ufe0e\\ufe0f](?!\\u20e3)", // one styles an emoji; others carry hidden bytes
     "gu",
   );
   const seen = (text) => text.replaceAll("\r\n", "\n").replace(UNSEEN, (each) => "\\u{" + each.codePointAt(0).toString(16) + "}");
