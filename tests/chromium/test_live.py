@@ -1,10 +1,14 @@
 """An open page hears of what happens: at once, in every tab, and again after the server was away."""
 
 from collections.abc import Callable
+from datetime import datetime
 
 import pytest
 
-from console_kit import READ_MS, Console, ask, listening, press, until
+from playwright.sync_api import Page
+
+from console_kit import READ_MS, Console, ask, listening, noter, press, until
+from metier.record.newest import after
 
 Opens = Callable[..., Console]
 SOON = 0.5
@@ -40,6 +44,112 @@ def test_what_is_asked_is_on_every_open_tab_within_half_a_second_and_gone_when_i
         page.wait_for_selector(f"[data-request={approval}][data-state=pending]", state="detached")
     until(lambda: first.inner_text("#waiting-count") == "")
     assert at.wrong == []
+
+
+def watched(page: Page, words: str) -> None:
+    """From now on the page remembers when it first showed this."""
+    page.evaluate(
+        "words => { window.shown ??= {}; const look = () => { if (!(words in window.shown)"
+        " && document.getElementById('live').textContent.includes(words)) window.shown[words] = Date.now() / 1000; };"
+        " look(); new MutationObserver(look).observe(document.body, { childList: true, subtree: true, characterData: true }) }",
+        words,
+    )
+
+
+CHANGES: dict[str, tuple[str, list[str], str, str]] = {
+    # page: what changes it, what is on it then, and the record of that
+    "/people": ("principals add human:ada --role viewer", [], "human:ada", "principal_added"),
+    "/usage": ("call fs_read", ['{"path": "memory/none.md"}'], "fs_read/execute", "skill_executed"),
+    "/schedules": (
+        "schedules add --name brief --every 6h --tool fs_read/execute --arguments",
+        ['{"path": "memory/a.md"}'],
+        "brief",
+        "skill_executed",
+    ),
+    "/skills/noter": ("skills disable noter", [], "Switch it on again", "skill_disabled"),
+    "/skills/noter/settings": ("settings set noter", ["prefix=memo"], "", "skill_executed"),
+    "/policy": ("trust set observe", [], "act by themselves: observe", "trust_level_changed"),
+    "/record": ("audit checkpoint", [], "signed the record", "head_signed"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+def test_every_page_that_shows_what_changes_hears_of_it_within_half_a_second(console: Opens) -> None:
+    at = console(prepare=noter)
+    at.metier("skills", "trust", "noter", "--yes")
+    first = at.tab()
+    tabs = {path: at.another(first.context) for path in CHANGES}
+    for path, page in tabs.items():
+        page.goto(at.url + path)
+    for path, (command, more, words, event) in CHANGES.items():
+        page = tabs[path]
+        listening(page)
+        if words:
+            assert words not in page.inner_text("#live"), (path, "control")
+            watched(page, words)
+        said = at.metier(*command.split(), *more)
+        if not words:
+            page.wait_for_function("() => document.querySelector('[value=memo]')")
+            continue
+        page.wait_for_function("words => window.shown[words]", arg=words)
+        with at._state() as database:
+            [written] = [each.at for each in after(database, 0, 1_000) if each.event == event][-1:]
+        took = (
+            page.evaluate("words => window.shown[words]", words) - datetime.fromisoformat(written).timestamp()
+        )
+        assert took < SOON, (path, took, said)
+    assert at.wrong == []
+
+
+@pytest.mark.slow
+def test_rules_that_are_changed_by_hand_are_on_the_page_at_once(console: Opens) -> None:
+    at = console()
+    page = at.tab()
+    page.goto(at.url + "/policy")
+    listening(page)
+    rules = at.home / ".metier" / "policy.toml"
+    rules.write_text('[[rule]]\ndecision = "ask"\ntool = "fs_read"\nbecause = "it is private"\n')
+    page.wait_for_selector("text=it is private")
+    rules.write_text("[[rule]\n")  # half a rule: everything is refused, and every page says so
+    page.wait_for_selector(".banner >> text=Everything is refused")
+    rules.write_text('[[rule]]\ndecision = "deny"\ntool = "fs_read"\nbecause = "it is secret"\n')
+    page.wait_for_selector("text=it is secret")
+    page.wait_for_selector(".banner", state="detached")
+    assert at.wrong == []
+
+
+@pytest.mark.slow
+def test_a_page_that_is_filled_by_operations_does_not_hear_its_own_looking(console: Opens) -> None:
+    at = console()
+    page = at.tab()
+    for path in ("/usage", "/people", "/policy", "/schedules", "/channels"):
+        page.goto(at.url + path)
+        listening(page)
+        asked: list[str] = []
+        page.on("request", lambda each, asked=asked: asked.append(each.url))
+        page.wait_for_timeout(1_500)
+        assert [each for each in asked if each.endswith(path)] == [], path
+
+
+@pytest.mark.slow
+def test_how_long_ago_it_was_and_how_much_is_left_stays_right_on_a_page_that_nobody_touches(
+    console: Opens,
+) -> None:
+    at = console()
+    page = at.tab()
+    page.goto(at.url + "/approvals")
+    ask(at)
+    page.wait_for_selector("[data-request]")
+    at.stop()  # nobody tells it anything
+    time = page.locator("[data-request] time").first
+    page.wait_for_function(
+        "() => /^[3-9] s ago$/.test(document.querySelector('[data-request] time').textContent)"
+    )
+    page.clock.install()
+    page.evaluate("document.querySelector('[data-request] time').textContent = ''")
+    page.clock.fast_forward(120_000)
+    until(lambda: time.inner_text().startswith("2 min"))
 
 
 @pytest.mark.slow

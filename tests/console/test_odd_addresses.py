@@ -6,7 +6,8 @@ from urllib.parse import quote
 import anyio
 import pytest
 
-from seen_page import visiting
+from browser import browser
+from seen_page import Seen, visiting
 from serve_kit import Premises
 
 
@@ -51,5 +52,38 @@ def test_a_call_is_explained_with_the_arguments_that_it_would_be_made_with(premi
         async with premises.serving() as house, visiting(house) as owner:
             page = await owner.see(explained('{"path":"out/tea.txt","content":"tea"}'))
             assert "are not JSON" not in page.live.text and "fs_write" in page.live.text
+
+    anyio.run(main)
+
+
+NOWHERE = ("/nosuch", "/skills/a/b/c", "/favicon.ico", "/record/calls/", "/%F0%9F%8D%B5")
+
+
+@pytest.mark.parametrize("path", NOWHERE)
+def test_a_person_who_is_led_to_nothing_finds_a_page_with_the_menu_and_a_program_a_problem(
+    premises: Premises, path: str
+) -> None:
+    async def main() -> None:
+        async with premises.serving() as house, visiting(house) as owner:
+            answer = await owner.it.get(path, accept="text/html,*/*;q=0.8")
+            page = Seen(answer.text)
+            assert answer.status_code == 404 and "no page at this address" in page.live.text
+            assert {"/", "/skills", "/record"} <= {each.get("href") for each in page.all("a")}
+            program = await owner.it.get(path)
+            assert program.status_code == 404 and program.json()["code"] == "not_found"
+            api = await owner.it.get("/api/v1/nosuch", accept="text/html")
+            assert api.json()["code"] == "not_found"
+            posted = await owner.it.post(path, accept="text/html")
+            assert posted.json()["code"] == "not_found"
+
+    anyio.run(main)
+
+
+def test_who_is_not_signed_in_is_not_told_which_pages_there_are(premises: Premises) -> None:
+    async def main() -> None:
+        async with premises.serving() as house, browser(house) as stranger:
+            for path in ("/nosuch", "/skills"):
+                answer = await stranger.get(path, accept="text/html")
+                assert answer.status_code == 401 and 'id="sign-in"' in answer.text
 
     anyio.run(main)

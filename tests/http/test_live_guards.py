@@ -3,17 +3,18 @@
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import anyio
 import pytest
 
 from metier.doors.http import live as module
-from metier.doors.http.live import MOST_MISSED, Change, Live, change_of, frames, written
+from metier.doors.http.live import KINDS, MOST_MISSED, Change, Kind, Live, change_of, frames, written
 from metier.doors.http.problem import Refusal
 from metier.errors import StateError
 from metier.kernel.events import Happened
 from metier.model.call import Principal
+from metier.record.events import EVENTS
 
 ANN = Principal(id="human:ann", kind="human")
 BOT = Principal(id="agent:bot", kind="agent")
@@ -34,6 +35,8 @@ class Record:
         self.since: Callable[[int], list[tuple[int, Change | None]]] = self._since
         private: Any = self.live
         private._newest = lambda: self.upto
+        self.files: tuple[Any, ...] = ("rules",)
+        private._written_down = lambda: self.files
         private._since = self._look
 
     def _look(self, seq: int) -> list[tuple[int, Change | None]]:
@@ -279,12 +282,48 @@ def test_while_the_record_cannot_be_read_who_listens_stays_and_is_told_afterward
 # --- what is sent
 
 
-def test_what_is_nobodys_matter_here_is_not_told() -> None:
-    fields = ("at", "call_id", "tool", "skill", "principal", "on_behalf_of", "approval", "code")
-    record: Any = SimpleNamespace(event="token_added", seq=3, **dict.fromkeys(fields, ""))
-    assert change_of(record, {}) is None
-    record.event = "skill_executed"
-    assert change_of(record, {}) == Change(kind="call.ended", seq=3, state="skill_executed"), "control"
+def written_down(event: str, **more: str) -> Any:
+    fields = ("at", "call_id", "tool", "skill", "principal", "on_behalf_of", "approval", "code", "effect")
+    return SimpleNamespace(event=event, seq=3, **{**dict.fromkeys(fields, ""), **more})
+
+
+def test_everything_that_is_written_down_is_told_and_what_nobody_knows_is_not() -> None:
+    assert set(KINDS) == set(EVENTS)
+    assert set(KINDS.values()) <= set(get_args(Kind))
+    assert change_of(written_down("of a later version"), {}) is None
+    told = change_of(written_down("skill_executed"), {})
+    assert told == Change(kind="call.ended", seq=3, state="skill_executed"), "control"
+
+
+def test_a_request_that_who_asked_took_back_is_decided_and_a_call_that_is_being_ended_has_not_ended() -> None:
+    back = change_of(written_down("call_cancelled", approval="apr_1"), {"apr_1": ("agent:bot", "")})
+    assert back is not None and (back.kind, back.asked_by) == ("approval.decided", "agent:bot")
+    ended = change_of(written_down("call_cancelled"), {})
+    assert ended is not None and ended.kind == "call.cancelled"
+
+
+def test_what_a_person_only_looked_at_is_marked_so_that_no_page_looks_again_for_it() -> None:
+    look = change_of(written_down("skill_executed", effect="read", principal="human:ann"), {})
+    act = change_of(written_down("skill_executed", effect="act", principal="human:ann"), {})
+    assert look is not None and look.look and act is not None and not act.look
+
+
+def test_a_file_of_rules_that_was_changed_by_hand_is_told_once() -> None:
+    record = Record()
+
+    async def main() -> None:
+        async with record.running() as live:
+            _, stream, stop = await live.listen(ANN, None, everything)
+            await anyio.sleep(0.05)
+            assert nothing_more(stream)
+            record.files = ("other rules",)
+            with anyio.fail_after(5):
+                assert (await stream.receive()).kind == "policy.changed"
+            await anyio.sleep(0.05)
+            assert nothing_more(stream)
+            stop()
+
+    anyio.run(main)
 
 
 def test_a_stream_beats_while_nothing_happens_and_ends_once_he_may_not_listen() -> None:

@@ -290,7 +290,7 @@ async def opened(settings: Callable[[], Settings], *, watch: bool) -> AsyncGener
     engine: Engine | None = None
     try:
         seen = await to_thread.run_sync(state.look)
-        await to_thread.run_sync(_sweep, state)
+        await to_thread.run_sync(sweep, state)
         async with anyio.create_task_group() as tasks:
             engine = Engine(state, seen, tasks)
             tasks.start_soon(guard, state, engine.running, engine.refresh)
@@ -324,7 +324,7 @@ def owner_here() -> Principal:
     return Principal(id=owner(), kind="human", roles=frozenset({"owner"}))
 
 
-def _sweep(state: State) -> None:
+def sweep(state: State) -> None:
     """Write down which requests are over. They are so all the same where that cannot be written."""
     try:
         expire_due(state.database)

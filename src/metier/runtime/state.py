@@ -186,6 +186,10 @@ class State:
         gone = not rules.digest and not rules.problem and last_policy(self.database) != NONE
         return _GONE if gone else without_places(rules.problem, seen.settings)
 
+    def files_of(self, seen: Seen) -> tuple[Signature | None, ...]:
+        """How the configuration and the rules lie there now. Blocking."""
+        return _signatures(seen.settings)
+
     def is_as_seen(self, seen: Seen) -> bool:
         """Whether nothing changed at all, as far as one look tells. Never waits.
 

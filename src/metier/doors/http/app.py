@@ -20,13 +20,13 @@ from metier.doors.http import (
     tokens,
     tools,
 )
-from metier.doors.http.console.routes import console_routes
+from metier.doors.http.console.routes import console_routes, no_such_page
 from metier.doors.http.described import Described
 from metier.doors.http.endpoint import Endpoint, answered
-from metier.doors.http.guard import Guard, Ours
+from metier.doors.http.guard import Guard, Ours, may_be_a_page
 from metier.doors.http.openapi import DOCUMENT, document
 from metier.doors.http.problem import not_found, problem
-from metier.doors.http.routing import every_method, only
+from metier.doors.http.routing import READING, every_method, only
 from metier.doors.http.serving import Serving
 from metier.runtime.as_raised import as_raised
 
@@ -63,7 +63,7 @@ def application(
         *health.health_routes(serving),
         *console_routes(serving),
     ]
-    return Guard(Router(routes, redirect_slashes=False, default=_nothing_here), ours, serving.room)
+    return Guard(Router(routes, redirect_slashes=False, default=_nothing_here(serving)), ours, serving.room)
 
 
 def by_path(endpoints: Iterable[Endpoint]) -> dict[str, dict[str, Endpoint]]:
@@ -129,5 +129,14 @@ def _documented() -> Callable[[Request], Awaitable[Response]]:
     return shown
 
 
-async def _nothing_here(scope: "Scope", receive: "Receive", send: "Send") -> None:
-    await problem(not_found())(scope, receive, send)
+def _nothing_here(serving: Serving) -> "ASGIApp":
+    """A person who was led to nothing is told so on a page, with a way on; a program as everywhere else."""
+    page = no_such_page(serving)
+
+    async def answer(scope: "Scope", receive: "Receive", send: "Send") -> None:
+        request = Request(scope, receive)
+        person = request.method in READING and "text/html" in request.headers.get("accept", "")
+        shown = person and may_be_a_page(scope["raw_path"])
+        await (await page(request) if shown else problem(not_found()))(scope, receive, send)
+
+    return answer

@@ -43,7 +43,8 @@ async def _events(asking: Asking) -> object:
         """A person who may read the record sees all of it; everybody else what is his own. A decision belongs to who asked for it."""
         decided = change.kind == "approval.decided"
         whose = (change.asked_by, change.asked_for) if decided else (change.principal, change.on_behalf_of)
-        return everything or asking.is_his(*whose) or change.kind in ("skills.changed", "reset")
+        said_to_all = not change.principal and change.kind in ("skills.changed", "reset")
+        return everything or asking.is_his(*whose) or said_to_all
 
     async def still() -> bool:
         come_so = await to_thread.run_sync(serving.gatekeeper.still, identity)

@@ -158,10 +158,15 @@ def _navigated(method: str, path: bytes, headers: Headers) -> bool:
     """Whether a person was led here, to a place that does nothing by it."""
     return (
         method == "GET"
-        and (path == _BACK or not path.startswith(_NO_PAGES))
+        and (path == _BACK or may_be_a_page(path))
         and headers.get(b"sec-fetch-mode") == [b"navigate"]
         and headers.get(b"sec-fetch-dest") == [b"document"]
     )
+
+
+def may_be_a_page(path: bytes) -> bool:
+    """Whether a page could be there, by its path."""
+    return not path.startswith(_NO_PAGES)
 
 
 def _by_cookie(headers: Headers) -> bool:

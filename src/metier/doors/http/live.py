@@ -17,9 +17,11 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from metier.doors.http.problem import Refusal
 from metier.errors import MetierError
 from metier.model.call import Principal
+from metier.openfile import Signature
 from metier.record.approvals import askers
 from metier.record.chain import Record
 from metier.record.newest import after, newest
+from metier.record.search import is_look
 
 if TYPE_CHECKING:
     from metier.kernel.events import Happened
@@ -42,13 +44,18 @@ Kind: TypeAlias = Literal[
     "call.began",
     "call.ended",
     "call.refused",
+    "call.cancelled",
     "runtime.stopped",
     "runtime.resumed",
     "skills.changed",
+    "people.changed",
+    "policy.changed",
+    "host.changed",
+    "record.changed",
     "event",
     "reset",
 ]
-_KINDS: Final[dict[str, Kind]] = {
+KINDS: Final[dict[str, Kind]] = {
     "skill_approval_queued": "approval.pending",
     "skill_approved": "approval.decided",
     "skill_rejected": "approval.decided",
@@ -58,9 +65,25 @@ _KINDS: Final[dict[str, Kind]] = {
     "skill_execution_error": "call.ended",
     "skill_execution_blocked": "call.refused",
     "outcome_given": "call.ended",
+    "call_cancelled": "call.cancelled",
     "stopped": "runtime.stopped",
     "resumed": "runtime.resumed",
+    **dict.fromkeys(
+        ("skill_trusted", "skill_untrusted", "skill_pinned", "skill_disabled", "skill_enabled"),
+        "skills.changed",
+    ),
+    **dict.fromkeys(
+        ("principal_added", "principal_revoked", "token_added", "token_revoked"), "people.changed"
+    ),
+    **dict.fromkeys(
+        ("credential_set", "credential_revoked", "grant_given", "grant_revoked"), "people.changed"
+    ),
+    **dict.fromkeys(("policy_changed", "trust_level_changed"), "policy.changed"),
+    **dict.fromkeys(("host_started", "host_ended"), "host.changed"),
+    **dict.fromkeys(("signed_in", "decision_refused", "message_done", "payload_erased"), "record.changed"),
+    **dict.fromkeys(("head_signed", "key_rotated", "state_restored"), "record.changed"),
 }
+"""Everything that is written down is told: a page that shows it looks again."""
 
 
 @final
@@ -84,6 +107,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of a decision: whose request it was about. Its `principal` is who decided."""
     asked_for: str = ""
     """On whose behalf he asked."""
+    look: bool = False
+    """A person only had something read for him, as pages do: no news for any of them."""
 
 
 @final
@@ -101,9 +126,16 @@ class Live:
         self._listeners: dict[MemoryObjectSendStream[Change], _Listener] = {}
         """The oldest first."""
         self._seen = 0
+        self._files: tuple[Signature | None, ...] | None = None
+        """How the configuration and the rules lay there at the last look."""
         self._wake = anyio.Event()
         self._limiter = CapacityLimiter(1)
         self._closed = False
+
+    @property
+    def heard(self) -> bool:
+        """Whether anybody listens."""
+        return bool(self._listeners)
 
     def close(self) -> None:
         """Every stream ends."""
@@ -133,20 +165,28 @@ class Live:
 
     async def run(self) -> None:
         """Until cancelled."""
-        catalog = self._engine.seen.catalog
+        catalog, self._files = self._engine.seen.catalog, None
         while True:
             if not self._listeners:
                 self._wake = anyio.Event()
                 await self._wake.wait()
-                catalog = self._engine.seen.catalog
+                catalog, self._files = self._engine.seen.catalog, None
             await anyio.sleep(LOOK_SECONDS)
             if self._engine.seen.catalog is not catalog:
                 catalog = self._engine.seen.catalog
                 self._tell(Change(kind="skills.changed"))
             try:
+                await self._look_at_files()
                 await self._look()
             except MetierError as error:  # whoever asks for something is told
                 _log.warning("what happened cannot be read at the moment: %s", error.message)
+
+    async def _look_at_files(self) -> None:
+        """Who changes the rules by hand writes nothing on the record; the next call does."""
+        files = await to_thread.run_sync(self._written_down, limiter=self._limiter)
+        if self._files is not None and files != self._files:
+            self._tell(Change(kind="policy.changed"))
+        self._files = files
 
     async def _look(self) -> None:
         while new := await to_thread.run_sync(self._since, self._seen, limiter=self._limiter):
@@ -219,20 +259,23 @@ class Live:
         self._listeners.pop(stream, None)
         stream.close()
 
+    def _written_down(self) -> tuple[Signature | None, ...]:
+        return self._engine.state.files_of(self._engine.seen)
+
     def _newest(self) -> int:
         return newest(self._engine.state.database)
 
     def _since(self, seq: int) -> list[tuple[int, Change | None]]:
         database = self._engine.state.database
         records = after(database, seq, _PAGE)
-        decided = {each.approval for each in records if _KINDS.get(each.event) == "approval.decided"}
+        decided = {each.approval for each in records if _kind(each) == "approval.decided"}
         asked = askers(database, decided) if decided else {}
         return [(each.seq, change_of(each, asked)) for each in records]
 
 
 def change_of(record: Record, asked: Mapping[str, tuple[str, str]]) -> Change | None:
     """What is told of a record; None where that is nobody's matter here. `asked`: who asked for what was decided, and for whom."""
-    kind = _KINDS.get(record.event)
+    kind = _kind(record)
     if kind is None:
         return None
     asked_by, asked_for = asked.get(record.approval, ("", "")) if kind == "approval.decided" else ("", "")
@@ -250,7 +293,14 @@ def change_of(record: Record, asked: Mapping[str, tuple[str, str]]) -> Change | 
         code=record.code,
         asked_by=asked_by,
         asked_for=asked_for,
+        look=is_look(record),
     )
+
+
+def _kind(record: Record) -> Kind | None:
+    """Who asked took it back himself: that too decides a request."""
+    kind = KINDS.get(record.event)
+    return "approval.decided" if kind == "call.cancelled" and record.approval else kind
 
 
 def written(change: Change) -> bytes:

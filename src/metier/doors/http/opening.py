@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 from metier.config.serve import ADDRESS
 from metier.doors.http.app import application
 from metier.doors.http.guard import Ours
+from metier.doors.http.hearing import hear
 from metier.doors.http.idempotency import Kept
 from metier.doors.http.identity import Gatekeeper
 from metier.doors.http.live import Live
@@ -23,10 +24,11 @@ from metier.errors import ConfigError
 from metier.model.text import one_line
 from metier.record.doors_db import DoorsDb
 from metier.runtime.as_raised import the_one
-from metier.runtime.engine import Engine
+from metier.runtime.engine import Engine, sweep
 from metier.sandbox.beat import on_beat
 
 _LOOK_SECONDS: Final = 2.0
+_SWEEP_SECONDS: Final = 5.0
 _NOBODY: Final = Ours(hosts=frozenset(), origins=frozenset())
 
 
@@ -79,7 +81,8 @@ async def open_door(
             tasks = await stack.enter_async_context(anyio.create_task_group())
             stack.callback(tasks.cancel_scope.cancel)
             tasks.start_soon(serving.live.run)
-            tasks.start_soon(_tell_what_happens, engine, serving.live)
+            tasks.start_soon(hear, engine, serving.live)
+            tasks.start_soon(_clear_up, engine)
             mounted: dict[str, ASGIApp] = {}
             if mcp:
                 from metier.doors.mcp.http import mcp_app
@@ -112,12 +115,11 @@ async def open_door(
             await to_thread.run_sync(doors.close)
 
 
-async def _tell_what_happens(engine: Engine, live: Live) -> None:
-    """Events of this process, for as long as it is the host, which it may become later."""
+async def _clear_up(engine: Engine) -> None:
+    """What nobody decided in time is written down while there is somebody to see it, and not only when the next one looks."""
     while True:
-        hosting = await engine.kernel.hosted()
-        with hosting.events.listening(live.happened):
-            await hosting.ended.wait()
+        await anyio.sleep(on_beat(_SWEEP_SECONDS))
+        await to_thread.run_sync(sweep, engine.state)
 
 
 async def _say_where(said: Whereabouts) -> None:

@@ -70,9 +70,12 @@ def problem(refusal: Refusal) -> Response:
     )
 
 
-def not_found(what: str = "there is nothing of that name here, or it is not for you") -> Refusal:
+def not_found(
+    what: str = "there is nothing of that name here, or it is not for you",
+    remedy: str = "The list that it would be in shows what there is for you",
+) -> Refusal:
     """Also what is somebody else's: nobody learns by asking what there is."""
-    return Refusal(404, "not_found", what, remedy="The list that it would be in shows what there is for you")
+    return Refusal(404, "not_found", what, remedy=remedy)
 
 
 def of_error(error: MetierError) -> Refusal:

@@ -45,6 +45,7 @@ PAGES: Final = (
         shows=_channels,
         menu="Channels",
         right=(EXECUTE,),
+        told=("channels", "conv", "host", "skills"),
     ),
     Page(
         path="/channels/threads/{thread}",
@@ -53,5 +54,6 @@ PAGES: Final = (
         shows=_thread,
         menu="Channels",
         right=(EXECUTE,),
+        told=("channels", "conv", "host", "skills"),
     ),
 )

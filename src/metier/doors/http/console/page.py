@@ -33,4 +33,7 @@ class Page(Struct, frozen=True, kw_only=True):
     """He must have one of these."""
     query: type[Struct] | None = None
     told: tuple[str, ...] = ()
-    """What makes it look anew by itself: `approval`, `call`, `skills`."""
+    """What makes it look anew by itself: the first word of an event's kind (`approval`, `call`, `skills`), or of the name of an operation
+    that was done (`schedules`)."""
+    pace_ms: int = 0
+    """At least so long between two of those looks, where one costs more than a moment."""

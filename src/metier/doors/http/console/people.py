@@ -76,5 +76,6 @@ PAGES: Final = (
         shows=_people,
         menu="People",
         right=(READ_AUDIT,),
+        told=("people",),
     ),
 )

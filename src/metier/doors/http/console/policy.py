@@ -112,7 +112,14 @@ async def _replay(asking: Asking) -> dict[str, object]:
     return {**about, "why": found.why} if isinstance(found, Unanswered) else {**about, "found": found}
 
 
-def _page(path: str, template: str, title: str, shows: Any, query: type[Struct] | None = None) -> Page:
+def _page(
+    path: str,
+    template: str,
+    title: str,
+    shows: Any,
+    query: type[Struct] | None = None,
+    told: tuple[str, ...] = (),
+) -> Page:
     return Page(
         path=path,
         template=template,
@@ -121,11 +128,12 @@ def _page(path: str, template: str, title: str, shows: Any, query: type[Struct] 
         menu="Policy",
         right=(READ_AUDIT,),
         query=query,
+        told=told,
     )
 
 
 PAGES: Final = (
-    _page("/policy", "policy.html", "Policy", _policy),
+    _page("/policy", "policy.html", "Policy", _policy, told=("policy", "skills")),
     _page("/policy/explain", "explain.html", "Explain a call", _explain, Question),
     _page("/policy/replay", "replay.html", "Replay the past", _replay, Span),
 )

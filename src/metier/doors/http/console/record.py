@@ -176,7 +176,7 @@ PAGES: Final = (
         menu="Record",
         right=_RIGHT,
         query=Wanted,
-        told=("approval", "call", "skills"),
+        told=("approval", "call", "skills", "runtime", "people", "policy", "host", "record"),
     ),
     Page(
         path="/record/calls/{call}",

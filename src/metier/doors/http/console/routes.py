@@ -25,7 +25,7 @@ from metier.doors.http.console.looks import rendered
 from metier.doors.http.console.page import Page
 from metier.doors.http.console.static import static_routes
 from metier.doors.http.endpoint import Asking, check_path, read_query
-from metier.doors.http.problem import Refusal, of_error
+from metier.doors.http.problem import Refusal, not_found, of_error
 from metier.doors.http.room import let_in
 from metier.doors.http.routing import Answering, only
 from metier.doors.http.serving import Serving
@@ -59,6 +59,15 @@ _RIGHTS: Final = {page.path: frozenset(page.right) for page in PAGES}
 def console_routes(serving: Serving) -> Sequence[BaseRoute]:
     """All of it."""
     return [*(only(page.path, _answering(serving, page)) for page in PAGES), *static_routes()]
+
+
+def no_such_page(serving: Serving) -> Answering:
+    """What a person sees at an address where nothing is."""
+
+    async def nothing(_asking: Asking) -> dict[str, object]:
+        raise not_found("there is no page at this address", "The menu has all that there are")
+
+    return _answering(serving, Page(path="", template="refused.html", title="", shows=nothing, menu=""))
 
 
 def _answering(serving: Serving, page: Page) -> Answering:

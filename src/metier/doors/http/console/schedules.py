@@ -30,5 +30,6 @@ PAGES: Final = (
         shows=_schedules,
         menu="Schedules",
         right=(TRUST,),
+        told=("schedules", "triggers", "host", "skills"),
     ),
 )

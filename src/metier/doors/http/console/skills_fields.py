@@ -4,6 +4,7 @@ What a field sends is JSON whose every character is plain ASCII where text could
 sake must not be what is sent.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, TypeAlias, final
@@ -54,6 +55,13 @@ class Field(Struct, frozen=True, kw_only=True):
     """Sent only where it was changed."""
     emptied: bool = False
     """Sent as nothing (null) where it was emptied."""
+
+    @property
+    def id(self) -> str:
+        """Belongs to what the field sends, and not to where it stands: what somebody typed is never left under the words of another one
+        when the schema changed under an open page."""
+        about = "\0".join((self.place, self.kind, self.sent_as))
+        return f"field-{hashlib.sha256(about.encode(errors='backslashreplace')).hexdigest()[:16]}"
 
 
 def ascii_json(value: Json, *, indent: int | None = None) -> str:

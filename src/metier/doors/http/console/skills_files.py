@@ -97,5 +97,6 @@ PAGES: Final = (
         menu="Skills",
         right=(READ_AUDIT,),
         query=Which,
+        told=("skills",),
     ),
 )

@@ -52,5 +52,6 @@ PAGES: Final = (
         menu="Skills",
         right=(READ_AUDIT,),
         query=Seen,
+        told=("settings", "skills"),
     ),
 )

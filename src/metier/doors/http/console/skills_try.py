@@ -82,5 +82,6 @@ PAGES: Final = (
         menu="Skills",
         right=(READ_AUDIT,),
         query=Which,
+        told=("skills",),
     ),
 )

@@ -13,6 +13,7 @@ from metier.model.role import READ_AUDIT
 
 _DAYS: Final = 30
 _LEAST: Final = 7
+_PACE_MS: Final = 10_000
 _MOST: Final = 120
 """So many bars can still be told apart."""
 Day = Annotated[str, Meta(pattern=r"^([0-9]{4}-[0-9]{2}-[0-9]{2})?$")]
@@ -137,5 +138,7 @@ PAGES: Final = (
         menu="Usage",
         right=(READ_AUDIT,),
         query=Span,
+        told=("approval", "call"),
+        pace_ms=_PACE_MS,
     ),
 )

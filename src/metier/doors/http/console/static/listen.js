@@ -7,6 +7,20 @@ let source = null;
 let wait = SOONEST_MS;
 let state = "begins";
 
+const KINDS = [
+  "approval.pending", "approval.decided", "call.began", "call.ended", "call.refused", "call.cancelled", "runtime.stopped", "runtime.resumed",
+  "skills.changed", "people.changed", "policy.changed", "host.changed", "record.changed", "event", "reset",
+];
+
+// What a change is about, as pages say what they show: the first word of its kind; of an operation of ours that was done, or of an
+// event of the host, also the first word of its name, which is its module. What skills emit says nothing about pages.
+function topicsOf({ kind, tool, skill, state }) {
+  const topics = [kind.split(".")[0]];
+  if (kind === "call.ended" && !skill && tool?.includes(".")) topics.push(tool.split(".")[0]);
+  if (kind === "event" && !skill) topics.push(state.split(".")[0]);
+  return topics;
+}
+
 function tell(message) {
   for (const tab of tabs) tab.postMessage(message);
 }
@@ -26,9 +40,10 @@ function listen() {
     setTimeout(listen, wait);
     wait = Math.min(wait * 2, LATEST_MS);
   };
-  for (const kind of ["approval.pending", "approval.decided", "call.began", "call.ended", "call.refused", "runtime.stopped", "runtime.resumed", "skills.changed", "reset"]) {
-    source.addEventListener(kind, () => tell({ kind: kind.split(".")[0] }));
-  }
+  for (const kind of KINDS) source.addEventListener(kind, (event) => {
+    const change = JSON.parse(event.data);
+    if (!change.look) tell({ topics: topicsOf(change) });
+  });
 }
 
 function joined(tab) {

@@ -4,7 +4,9 @@
   const LEAST_MS = 250; // between two looks, however much happens
   const PATIENCE_MS = 1_500; // a connection that is back at once was not worth a word
   const BUSY_MS = 2_000; // a server that has too much to do is asked again so much later
+  const AROUND = ["approval", "runtime", "policy", "call", "reset"]; // what may change what stands around every page
   const here = document.currentScript;
+  const shown = document.body.dataset.told.split(" ");
   const line = document.getElementById("line");
   const who = document.getElementById("around").dataset.me;
   const trusted = window.trustedTypes
@@ -35,11 +37,11 @@
   });
 
   // At once, but not again before a while is over, however often it is wanted.
-  function paced(does) {
-    let last = 0;
+  function paced(does, least) {
+    let last = -least;
     let planned = null;
     return () => {
-      const soon = Math.max(0, last + LEAST_MS - performance.now());
+      const soon = Math.max(0, last + least - performance.now());
       planned ??= setTimeout(() => {
         planned = null;
         last = performance.now();
@@ -48,12 +50,13 @@
     };
   }
 
-  const around = paced(() => document.body.dispatchEvent(new CustomEvent("metier:around")));
+  const around = paced(() => document.body.dispatchEvent(new CustomEvent("metier:around")), LEAST_MS);
   const look = paced(() => {
     if (behind) line.textContent = "Live";
     behind = false;
     document.body.dispatchEvent(new CustomEvent("metier:look"));
-  });
+  }, LEAST_MS);
+  const lookAtTimes = paced(lookUnlessFilling, Number(document.body.dataset.pace)); // what costs more to show is not shown anew at every call
 
   function again() {
     around();
@@ -75,9 +78,10 @@
           if (answer.status === 401) location.reload();
         }).catch(() => {});
       }, PATIENCE_MS);
-    } else {
-      if (message.kind !== "skills") around();
-      if (message.kind === "reset" || document.body.dataset.told.split(" ").includes(message.kind)) lookUnlessFilling();
+    } else if (message.topics) {
+      const { topics } = message;
+      if (AROUND.some((each) => topics.includes(each))) around();
+      if (topics.includes("reset") || shown.some((each) => topics.includes(each))) lookAtTimes();
     }
   }
 
