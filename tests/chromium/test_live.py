@@ -4,7 +4,6 @@ from collections.abc import Callable
 from datetime import datetime
 
 import pytest
-
 from playwright.sync_api import Page
 
 from console_kit import READ_MS, Console, ask, listening, noter, press, until

@@ -96,7 +96,7 @@ def test_apr_24_nothing_hostile_reaches_the_terminal_unseen(machine: Machine, da
 def test_apr_25_a_trailing_blank_of_a_token_can_be_seen(machine: Machine, database: Database) -> None:
     approval = waiting(database, arguments={"argv": ["rm", "-rf ", "a\tb", "c\nd"]})
     said = machine.metier("approvals", "show", approval).stdout
-    assert '    "rm",\n    "-rf ",\n    "a\\tb",\n    "c\\nd"\n' in said
+    assert '    "rm",\n    "-rf ",\n    "a\\tb",\n    | "c\\n"\n    | "d"\n' in said
 
 
 def test_apr_26_the_skills_own_words_come_last_and_are_marked(machine: Machine, database: Database) -> None:

@@ -1,6 +1,7 @@
 """Somebody who decides by what he reads must read what is there."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.model.digest import Json
-from metier.model.exact import laid_out, misleading, quoted
+from metier.model.exact import items_laid_out, laid_out, misleading, quoted
 
 HOSTILE = {
     "right to left": ("invoice\u202efdp.exe", "\\u{202e}"),
@@ -71,7 +72,46 @@ def test_apr_24_markup_is_nothing_but_text_here() -> None:
 )
 def test_apr_25_each_token_stands_in_quotes_exactly_as_it_is(token: str, shown: str) -> None:
     assert quoted(token) == shown
-    assert laid_out({"argv": ["rm", token]}) == f'{{\n  "argv": [\n    "rm",\n    {shown}\n  ]\n}}'
+    if "\n" not in token:
+        assert laid_out({"argv": ["rm", token]}) == f'{{\n  "argv": [\n    "rm",\n    {shown}\n  ]\n}}'
+
+
+def test_apr_25_a_text_of_several_lines_has_each_on_its_own_behind_a_margin_that_no_text_can_draw() -> None:
+    script = 'ls\n\n| "rm"\n  "path": "x"'
+    assert laid_out({"argv": ["sh", script], "code": script, "short": "tea\n"}) == (
+        '{\n  "argv": [\n    "sh",\n    | "ls\\n"\n    | "\\n"\n    | "| \\"rm\\"\\n"\n    | "  \\"path\\": \\"x\\""\n  ],\n'
+        '  "code":\n    | "ls\\n"\n    | "\\n"\n    | "| \\"rm\\"\\n"\n    | "  \\"path\\": \\"x\\"",\n  "short": "tea\\n"\n}'
+    )
+
+
+TEXTS = st.text(alphabet='a\n" |\\:{,', max_size=8)
+VALUES: st.SearchStrategy[Json] = st.recursive(
+    TEXTS | st.integers(0, 3) | st.none(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def read_back(text: str) -> Any:
+    """What stands there, for who knows how it is written: lines behind a margin are one text."""
+    text = re.sub(r':\n *\| "', ': "', text)
+    text = re.sub(r'"\n *\| "', "", text)
+    return json.loads(re.sub(r'(^|\n) *\| "', r'\1"', text))
+
+
+@given(VALUES)
+def test_apr_25_what_is_laid_out_can_be_read_back_so_no_two_values_look_the_same(value: Json) -> None:
+    assert read_back(laid_out(value)) == value
+
+
+@given(st.dictionaries(TEXTS, VALUES, min_size=1, max_size=4))
+def test_arguments_in_parts_are_the_whole(value: dict[str, Json]) -> None:
+    assert "\n".join(["{", *items_laid_out(value), "}"]) == laid_out(value)
+
+
+@pytest.mark.parametrize("text", ["\n" * 200_000, "a\n" * 200_000, "a line of a script\n" * 20_000])
+def test_apr_23_a_text_of_many_short_lines_does_not_grow_for_being_laid_out(text: str) -> None:
+    assert len(laid_out({"a": {"b": {"c": text}}})) < 3 * len(text) + 10_000
 
 
 @given(st.text(max_size=20), st.text(max_size=20))

@@ -12,11 +12,12 @@ from metier.model.exact import laid_out, misleading, quoted
 from metier.model.session import in_words
 from metier.model.text import one_line
 
+_OWN_FOLDER: Final = "{baseDir}"
 _KINDS: Final = {
-    "binaries": "run",
-    "reads": "read",
-    "writes": "write",
     "hosts": "reach",
+    "writes": "write",
+    "reads": "read",
+    "binaries": "run",
     "env": "see the variables",
     "secrets": "use the secrets",
     "operations": "call",
@@ -140,9 +141,21 @@ def grant_lines(grant: StandingGrant) -> list[str]:
 
 
 def permissions(granted: dict[str, list[str]]) -> str:
-    """Rights in plain words, each name in quotes."""
-    said = [f"{_KINDS.get(kind, kind)} {', '.join(map(quoted, names))}" for kind, names in granted.items()]
-    return "; ".join(said) or "touch nothing outside its sandbox"
+    """Rights in plain words, each name in quotes: what stands in none is ours. What leads out of this machine, or changes something, comes first."""
+    said = [
+        f"{_KINDS.get(kind, kind)} {', '.join(map(_name, granted[kind]))}"
+        for kind in sorted(granted, key=_order)
+        if granted[kind]
+    ]
+    return "; ".join([*said, *([] if granted.get("hosts") else ["no network"])])
+
+
+def _name(name: str) -> str:
+    return "its own folder" if name == _OWN_FOLDER else quoted(name)
+
+
+def _order(kind: str) -> int:
+    return list(_KINDS).index(kind) if kind in _KINDS else len(_KINDS)
 
 
 def _row(name: str, value: str) -> str:

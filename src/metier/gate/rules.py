@@ -14,7 +14,7 @@ from msgspec.structs import force_setattr
 
 from metier.catalog.function_names import outward_of
 from metier.gate.conditions import Condition, truths
-from metier.gate.reachable import only_takes_away
+from metier.gate.reachable import needs_no_rules, only_takes_away
 from metier.model.call import ValidCall
 from metier.model.digest import Json, digest
 from metier.model.verdict import Decision, Verdict
@@ -176,8 +176,8 @@ class HasRules(Protocol):
 
 def rules(valid: ValidCall, situation: HasRules) -> Verdict:
     """The operator's own rules: allow, ask or deny, the strictest wins."""
-    if situation.rules.problem and only_takes_away(valid.tool):
-        return _NO_RULES_NEEDED  # a file that is broken must not keep anybody from stopping things
+    if situation.rules.problem and needs_no_rules(valid.tool):
+        return _NO_RULES_NEEDED  # a file that is broken must not keep anybody from stopping things, or from mending it
     try:
         return situation.rules.judge(valid)
     except Exception:  # noqa: BLE001  whatever breaks here, nobody knows what the rules would have said

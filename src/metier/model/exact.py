@@ -16,11 +16,15 @@ from metier.model.text import INVISIBLE
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
 _SELECTORS: Final = "\ufe0e\ufe0f"
 _LONG: Final = 24
+_LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
 _PADDING: Final = re.compile(rf"\s{{{_LONG},}}")
 _WORD: Final = re.compile(r"[^\W_]+")
 _OF_A_KIND: Final = 5
 """Things that are said, of each kind that there is."""
 _NAMED: Final = 8
+_STEP: Final = "  "
+_MARGIN: Final = "| "
+_LITTLE: Final = 2_000
 _WIDEST: Final = 24
 """Blanks before a line: what is deeper goes no further in, or the blanks would be most of what is shown."""
 _WORDS: Final = 80
@@ -42,10 +46,21 @@ def quoted(text: str) -> str:
 
 
 def laid_out(value: Json) -> str:
-    """A JSON value over several lines, one item a line; nothing is left out."""
+    """A JSON value over several lines, one item a line; nothing is left out. A text of several lines has each of them on a line of its own,
+    in quotes and behind a margin that no text can draw: a script is read as it was written, and no line of it passes for another argument."""
     made: list[str] = []
     _lay(value, "", made)
     return "".join(made)
+
+
+def items_laid_out(value: dict[str, Json]) -> list[str]:
+    """The same in parts, one for each name: with `{` before them and `}` after them, a line each, they are the whole."""
+    said: list[str] = []
+    for number, (name, item) in enumerate(value.items(), 1):
+        made = [_STEP, quoted(name), ": "]
+        _lay(item, _STEP, made)
+        said.append("".join(made) + "," * (number < len(value)))
+    return said
 
 
 def misleading(value: Json) -> list[str]:
@@ -118,7 +133,7 @@ def _seen(character: str) -> str:
 
 def _lay(value: Json, indent: str, made: list[str]) -> None:
     """Every piece once: what is deep down is not copied for every level above it."""
-    inner = indent if len(indent) >= _WIDEST else f"{indent}  "
+    inner = indent if len(indent) >= _WIDEST else indent + _STEP
     between = f"\n{inner}"
     if isinstance(value, dict) and value:
         made.append("{")
@@ -135,11 +150,27 @@ def _lay(value: Json, indent: str, made: list[str]) -> None:
             between = f",\n{inner}"
         made.append(f"\n{indent}]")
     elif isinstance(value, str):
-        made.append(quoted(value))
+        _lay_text(value, indent, made)
     elif isinstance(value, bool) or value is None:
         made.append({True: "true", False: "false", None: "null"}[value])
     else:
         made.append(repr(value) if isinstance(value, int | float) else str(value))
+
+
+def _lay_text(text: str, indent: str, made: list[str]) -> None:
+    """Lines that are so short that what stands around them would be most of what is shown stay together."""
+    many = text.count("\n")
+    if "\n" not in text[:-1] or many * (len(indent) + len(_MARGIN)) > len(text) + _LITTLE:
+        made.append(quoted(text))
+        return
+    between = f"\n{indent}{_MARGIN}"
+    if made and made[-1] == ": ":  # below its name, and further in
+        made[-1] = ":"
+        between = f"\n{indent}{_STEP}{_MARGIN}"
+        made.append(between)
+    else:
+        made.append(_MARGIN)
+    made.append(between.join(map(quoted, _LINE.findall(text))))
 
 
 def _texts(value: Json) -> Iterator[tuple[str, str]]:

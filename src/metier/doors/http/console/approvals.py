@@ -10,14 +10,14 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from metier.doors.http.approvals import Yes, seen_by
-from metier.doors.http.console.fold import Folded, folded
+from metier.doors.http.console.fold import Folded, folded_items
 from metier.doors.http.console.page import Page
 from metier.doors.http.endpoint import Asking
 from metier.doors.http.problem import not_found
 from metier.gate.in_words import grant_lines, permissions
 from metier.model.approval import Approval, Scope
 from metier.model.digest import Json
-from metier.model.exact import laid_out, misleading
+from metier.model.exact import misleading
 from metier.model.role import APPROVE, READ_AUDIT
 from metier.record.approvals import approval_in, approvals_in
 from metier.record.asked_about import tools_of
@@ -35,7 +35,7 @@ class Request(Struct, frozen=True, kw_only=True):
 
     approval: Approval
     may: str
-    arguments: Folded
+    arguments: list[Folded]
     """Exactly as they will run."""
     warnings: list[str]
     tool: str = ""
@@ -64,11 +64,11 @@ class Granting(Struct, frozen=True, kw_only=True):
 def readable(approval: Approval, tool: str = "") -> Request:
     """A request as it is read. Nothing of what he is shown is left out."""
     shown = approval.shown
-    arguments = cast("Json", shown.arguments) if shown is not None else {}
+    arguments = cast("dict[str, Json]", shown.arguments) if shown is not None else {}
     return Request(
         approval=approval,
         may=permissions(shown.permissions) if shown is not None else "",
-        arguments=folded(laid_out(arguments)),
+        arguments=folded_items(arguments),
         warnings=misleading(arguments),
         tool=tool,
     )
