@@ -201,3 +201,150 @@ def test_a_value_that_is_no_longer_a_choice_is_shown_and_not_changed_by_looking(
     kind, dotted, deep = form_of(msgspec.convert(found, Settings)).fields
     assert [each.label for each in kind.options if each.chosen] == ["1 (no longer a choice)"]  # 1 is not true
     assert dotted.value == "x" and [each.label for each in deep.options if each.chosen] == ["yes"]
+
+
+BOUNDED: dict[str, Any] = {
+    "type": "object",
+    "required": ["place", "polling"],
+    "properties": {
+        "place": {"type": "string", "minLength": 2, "maxLength": 40, "pattern": "^[a-z]+$", "title": "Place"},
+        "many": {"type": "integer", "minimum": 1, "maximum": 5, "default": 2},
+        "share": {"type": "number", "exclusiveMinimum": 0, "multipleOf": 0.5},
+        "when": {"type": "string", "format": "date-time"},
+        "key": {"type": "string", "x-secret": True, "minLength": 1},
+        "kinds": {
+            "type": "array",
+            "items": {"type": "string", "enum": ["a", "b"]},
+            "maxItems": 1,
+            "uniqueItems": True,
+        },
+        "polling": {
+            "type": "object",
+            "required": ["timeout"],
+            "properties": {"timeout": {"type": "number", "title": "Timeout"}},
+        },
+        "webhook": {
+            "type": "object",
+            "required": ["url"],
+            "properties": {
+                "url": {"type": "string", "format": "uri"},
+                "timeout": {"type": "number", "title": "Timeout"},
+            },
+        },
+        "rows": {"type": "array", "items": {"type": "object"}},
+        "any": {"type": ["string", "null"]},
+    },
+}
+
+
+def bounded(premises: Premises) -> None:
+    write_skill(premises.machine.skills / "jug", metadata=json.dumps({"metier": {"settings": BOUNDED}}))
+
+
+def told(page: Seen, name: str) -> str:
+    """What stands below the field, for who sees it and for who has it read out."""
+    by = field(page, name).get("aria-describedby")
+    return page.id(by).text if by else ""
+
+
+def test_a_setting_says_that_it_is_needed_and_which_bounds_hold(premises: Premises) -> None:
+    bounded(premises)
+
+    async def main() -> None:
+        async with premises.serving() as house, visiting(house) as owner:
+            page = await owner.see("/skills/jug/settings")
+            order = [place[1] for place in keep(page).fields]
+            needed = [each for each in order if "(needed)" in label(page, each)]
+            assert needed == ["place", "polling.timeout"]
+            assert (
+                told(page, "place")
+                == "place · at least 2 characters · at most 40 characters · fits the pattern ^[a-z]+$"
+            )
+            assert told(page, "many") == "by default 2 · a whole number · at least 1 · at most 5"
+            assert told(page, "share") == "more than 0 · a multiple of 0.5"
+            assert told(page, "when") == "written as a date and time, such as 2026-01-31T14:30:00Z"
+            assert told(page, "key") == "at least 1 character"
+            assert told(page, "kinds") == 'at most 1 of them · none of them twice · each one of "a", "b"'
+            # What is needed only with others is not said to be needed.
+            assert told(page, "webhook.url").startswith("needed once anything of webhook is set · written as")
+
+    anyio.run(main)
+
+
+def test_a_bound_that_is_shown_is_a_bound_that_holds(premises: Premises) -> None:
+    bounded(premises)
+    wrong: dict[str, Any] = {"place": "A", "many": 6, "share": 0, "kinds": ["c"]}
+
+    async def main() -> None:
+        async with premises.serving() as house, visiting(house) as owner:
+            form = keep(await owner.see("/skills/jug/settings"))
+            for name, value in wrong.items():
+                done = await owner.send(form, **{name: value})
+                assert done["outcome"] == "failed" and name in done["value"]["message"], (name, done)
+            right = {"place": "hall", "many": 5, "share": 1.5, "kinds": ["a"]}
+            assert (await owner.send(form, **right))["outcome"] == "completed"
+
+    anyio.run(main)
+
+
+def test_two_settings_that_are_called_the_same_are_told_apart_and_json_says_what_it_takes(
+    premises: Premises,
+) -> None:
+    bounded(premises)
+
+    async def main() -> None:
+        async with premises.serving() as house, visiting(house) as owner:
+            page = await owner.see("/skills/jug/settings")
+            assert label(page, "polling.timeout") == "Timeout (polling.timeout) (needed)"
+            assert label(page, "webhook.timeout") == "Timeout (webhook.timeout)"
+            assert label(page, "place") == "Place (needed)"
+            assert field(page, "rows").get("placeholder") == "JSON: [ … ]"
+            assert "a text in quotes" in (field(page, "any").get("placeholder") or "")
+            await owner.send(keep(page), key=SECRET)
+            page = await owner.see("/skills/jug/settings")
+            (forget,) = [each for each in page.all("button") if "Forget" in each.text]
+            assert page.id(forget.get("aria-describedby") or "").text == "key"
+
+    anyio.run(main)
+
+
+def test_a_hundred_settings_have_a_field_with_a_name_each_and_a_button_at_both_ends(
+    premises: Premises,
+) -> None:
+    many = {f"field-{number:03}": {"type": "string", "title": f"Field {number}"} for number in range(100)}
+    schema = {"metier": {"settings": {"type": "object", "properties": many}}}
+    write_skill(premises.machine.skills / "wide", metadata=json.dumps(schema))
+
+    async def main() -> None:
+        async with premises.serving() as house, visiting(house) as owner:
+            page = await owner.see("/skills/wide/settings")
+            assert len(keep(page).fields) == 100
+            assert len({label(page, name) for name in many}) == 100
+            assert keep(page).words.count("Keep what I changed") == 2
+            assert keep(await owner.see("/skills/pot/settings")).words.count("Keep what I changed") == 1
+
+    anyio.run(main)
+
+
+def test_bounds_that_are_none_are_not_told_and_none_of_them_breaks_the_page() -> None:
+    odd: dict[str, Any] = {
+        "type": "integer",
+        "minimum": 10**5_000,
+        "maximum": "9",
+        "minLength": True,
+        "maxLength": 10**5_000,
+        "format": "x\u202ey",
+        "pattern": 7,
+        "items": {"enum": list(range(12)), "items": {"minimum": 1}},
+    }
+    found: dict[str, Any] = {
+        "ok": True,
+        "schema": {
+            "fields": [{"key": "odd", "type": "json"}, {"key": "bare", "type": "string"}],
+            "json_schema": {"properties": {"odd": odd, "bare": True}, "required": "odd"},
+        },
+    }
+    first, bare = form_of(msgspec.convert(found, Settings)).fields
+    choices = ", ".join(map(str, range(10)))
+    assert first.help == rf"a whole number · written as x\u{{202e}}y · each one of {choices} and 2 more"
+    assert (bare.help, bare.required, first.required) == ("", False, False)

@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from machine import write_skill
+from metier.doors.http.console.settings_form import Settings, form_of
 from metier.doors.http.console.skills_fields import fields_of
 from metier.model.job import Report
 from seen_page import Form, Seen, visiting
@@ -111,8 +113,8 @@ def test_each_kind_of_argument_has_a_field_of_its_own() -> None:
         "yes": ("select", "", True), "mode": ("select", "", True), "names": ("area", "lines", True), "any": ("area", "json", True),
         "deep": ("area", "json", True),
     }  # fmt: skip
-    assert made["need"].required and made["need"].help == "Which"
-    assert made["many"].help == "left out it is 3 · at least 1 · at most 9"
+    assert made["need"].required and made["need"].help == "Which · at most 80 characters"
+    assert made["many"].help == "left out it is 3 · a whole number · at least 1 · at most 9"
     assert [each.value for each in made["yes"].options] == ["", "true", "false"]
     assert [each.value for each in made["mode"].options] == ["", '"a"', "1", "null", r'"b\u202e"']
 
@@ -136,3 +138,29 @@ def test_the_name_of_an_argument_is_sent_as_it_is_and_shown_as_it_can_be_seen() 
     (field,) = fields(**{odd: {"type": "string"}}).values()
     assert json.loads(field.place) == ["arguments", odd] and field.place.isascii()
     assert "\u202e" not in field.label
+
+
+def test_arguments_and_settings_say_their_bounds_in_the_same_words() -> None:
+    node: dict[str, Any] = {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 2}
+    found: dict[str, Any] = {
+        "ok": True,
+        "schema": {
+            "fields": [{"key": "need", "type": "json"}],
+            "json_schema": {"properties": {"need": node}},
+        },
+    }
+    (setting,) = form_of(msgspec.convert(found, Settings)).fields
+    argument = fields(need=node)["need"]
+    assert argument.help == setting.help == "at least 2 of them · each a whole number · each at least 1"
+    assert argument.placeholder == setting.placeholder == "JSON: [ … ]"
+
+
+def test_why_a_skill_cannot_be_tried_is_a_sentence_of_its_own(premises: Premises) -> None:
+    write_skill(premises.machine.project / "skills" / "waits")
+
+    async def main() -> None:
+        async with premises.serving() as house, visiting(house) as owner:
+            text = (await owner.see("/skills/waits/try")).live.text
+            assert "then say so on its page. What to do about it" in text
+
+    anyio.run(main)

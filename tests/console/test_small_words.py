@@ -76,7 +76,9 @@ def test_the_chart_says_how_much_its_highest_bar_is(premises: Premises) -> None:
             async with house.client(premises.agent()) as client:
                 for _ in range(3):
                     await client.post("/api/v1/modules/channels/list", json={})
-            (caption,) = (await owner.see("/usage")).all("figcaption")
-            assert "The highest bar is 3." in caption.text
+            calls, seconds = (await owner.see("/usage")).all("figure")
+            assert "Calls a day at most 3" in calls.all("figcaption")[0].text
+            assert "3 ran, 0 failed, 0 refused, 0 waited" in calls.all("title")[-1].text
+            assert "Seconds of work a day at most" in seconds.text
 
     anyio.run(main)

@@ -12,7 +12,7 @@ from metier.model.exact import laid_out, misleading, quoted
 from metier.model.session import in_words
 from metier.model.text import one_line
 
-_OWN_FOLDER: Final = "{baseDir}"
+_PLACES: Final = {"{baseDir}": "its own folder", "{workspace}": "the workspace"}
 _KINDS: Final = {
     "hosts": "reach",
     "writes": "write",
@@ -143,15 +143,26 @@ def grant_lines(grant: StandingGrant) -> list[str]:
 def permissions(granted: dict[str, list[str]]) -> str:
     """Rights in plain words, each name in quotes: what stands in none is ours. What leads out of this machine, or changes something, comes first."""
     said = [
-        f"{_KINDS.get(kind, kind)} {', '.join(map(_name, granted[kind]))}"
+        f"{_KINDS.get(kind, kind)} {_names(granted[kind])}"
         for kind in sorted(granted, key=_order)
         if granted[kind]
     ]
     return "; ".join([*said, *([] if granted.get("hosts") else ["no network"])])
 
 
-def _name(name: str) -> str:
-    return "its own folder" if name == _OWN_FOLDER else quoted(name)
+def _names(names: list[str]) -> str:
+    """Those that lie at one of the places Metier has signs for come last, after the place: what follows is there."""
+    said = [quoted(each) for each in names if not _at_a_place(each)]
+    for sign, place in _PLACES.items():
+        if sign in names:
+            said.append(place)
+        if inside := [quoted(each.removeprefix(f"{sign}/")) for each in names if each.startswith(f"{sign}/")]:
+            said.append(f"in {place} {', '.join(inside)}")
+    return ", ".join(said)
+
+
+def _at_a_place(name: str) -> bool:
+    return any(name == sign or name.startswith(f"{sign}/") for sign in _PLACES)
 
 
 def _order(kind: str) -> int:

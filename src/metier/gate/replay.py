@@ -10,7 +10,8 @@ is not, and never a guess.
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final, Literal, TypeAlias, cast, final
+from operator import attrgetter
+from typing import Any, Final, Literal, TypeAlias, cast, final
 
 import msgspec
 from msgspec import Struct
@@ -44,6 +45,14 @@ _TOLD_UNKNOWN: Final = (
 )
 _SILENT: Final = "no rule speaks of it"
 _ALL: Final = frozenset(Decision)
+_KIND: Final = (
+    *("event", "decision", "effect", "risk", "trust_level", "policy", "code", "reasons"),
+    *("tool", "skill", "principal", "channel"),
+)
+"""What of a call its end depends on, as long as no condition looks at more of it."""
+_kind: Final = attrgetter(*_KIND)
+_KINDS: Final = 4_096
+"""That are remembered."""
 _DECISIONS: Final = {"allow": Decision.ALLOW, "ask": Decision.ASK, "deny": Decision.DENY}
 
 
@@ -102,20 +111,39 @@ class Replay:
         self._tools = tools
         # Calls are alike: a thousand rules are gone through once for each kind of call, not for each call.
         self._about = lru_cache(maxsize=1024)(self._concerned)
+        self._alike = lru_cache(maxsize=_KINDS)(self._of_kind)
 
     def one(self, judgement: Judgement, beside: Beside) -> Replayed | None:
         """How one call would have ended; None for a call whose end no rule decides."""
+        end = self._alike(_kind(judgement))
+        if end == "by itself":
+            end = self._end(judgement, beside)
+        if end is None:
+            return None
+        return Replayed(
+            judgement=judgement, before=end.before, after=end.after, rules=end.rules, unknown=end.unknown
+        )
+
+    def _of_kind(self, kind: tuple[object, ...]) -> "_End | Literal['by itself'] | None":
+        """How all calls of a kind would have ended, or that each has to be looked at by itself."""
+        fields: dict[str, Any] = dict(zip(_KIND, kind, strict=True))
+        judgement = Judgement(seq=0, at="", **fields)
+        return "by itself" if self._looks(judgement) else self._end(judgement, _nothing_beside)
+
+    def _looks(self, judgement: Judgement) -> bool:
+        """Whether a condition is asked about it."""
+        return any(rule.condition is not None for rule in self._about(self._facts(judgement))[0])
+
+    def _end(self, judgement: Judgement, beside: Beside) -> "_End | None":
         if judgement.decision not in _DECISIONS:
             unsaid = "it was recorded by a Metier that did not write down how calls were judged"
-            return Replayed(
-                judgement=judgement, before=None, after=tuple(_DECISIONS.values()), unknown=(unsaid,)
-            )
+            return _End(before=None, after=tuple(_DECISIONS.values()), unknown=(unsaid,))
         found = _others(judgement)
         if found is None:
             return None
         before, others = found
         if judgement.trust_level and judgement.policy == self._rules.digest and not self._rules.problem:
-            return Replayed(judgement=judgement, before=before, after=(before,))  # the same rules
+            return _End(before=before, after=(before,))  # the same rules
         said = self._said(judgement, beside)
         in_vain = judgement.event == BLOCKED and bool(judgement.trust_level)
         ends = {rule: {_end(max(other, rule), in_vain=in_vain) for other in others} for rule in said.possible}
@@ -123,18 +151,25 @@ class Replay:
         unknown = said.unknown if len(after) > 1 else ()
         if len(after) > 1 and any(len(each) > 1 for each in ends.values()):
             unknown = (*unknown, _OTHERS_UNKNOWN)
-        return Replayed(judgement=judgement, before=before, after=after, rules=said.reasons, unknown=unknown)
+        return _End(before=before, after=after, rules=said.reasons, unknown=unknown)
+
+    def _facts(self, judgement: Judgement) -> tuple[str, ...]:
+        """What rules can be about, in the order of `FIELDS`."""
+        known = self._tools.get(judgement.tool)
+        # The cost is not recorded, and a tool that changed since may have had another.
+        same = known is not None and (known.effect, known.risk) == (judgement.effect, judgement.risk)
+        return (
+            *_names(judgement),
+            *(judgement.effect, judgement.risk),
+            known.cost if known is not None and same else "",
+        )
 
     def _said(self, judgement: Judgement, beside: Beside) -> "_Said":
         if self._rules.problem:
             return _Said(possible=frozenset({Decision.DENY}), reasons=("the rules cannot be used",))
-        names = (judgement.tool, judgement.skill, judgement.principal, judgement.channel)
-        if any(_CUT in each for each in names):
+        if any(_CUT in each for each in _names(judgement)):
             return _Said(possible=_ALL, unknown=("a name in it was too long to be recorded whole",))
-        known = self._tools.get(judgement.tool)
-        # The cost is not recorded, and a tool that changed since may have had another.
-        same = known is not None and (known.effect, known.risk) == (judgement.effect, judgement.risk)
-        facts = (*names, judgement.effect, judgement.risk, known.cost if known is not None and same else "")
+        known, facts = self._tools.get(judgement.tool), self._facts(judgement)
         certain, perhaps = self._about(facts)
         past = _Past(judgement, beside, known)
         hidden = {rule.number: why for rule in certain if (why := past.hides(rule))}
@@ -188,6 +223,25 @@ class Replay:
 def _told(tool: str, known: Known | None) -> tuple[str, ...]:
     """What models are told of a tool; of one that is gone, everything that it may have been."""
     return (known.told,) if known is not None else (outward(tool), *tool.split("/", 1))
+
+
+def _names(judgement: Judgement) -> tuple[str, str, str, str]:
+    return judgement.tool, judgement.skill, judgement.principal, judgement.channel
+
+
+def _nothing_beside(name: str) -> Gone:
+    """For a kind of call, about which no condition is asked."""
+    raise AssertionError(f"nobody asks for {name}")
+
+
+@final
+class _End(Struct, frozen=True, kw_only=True):
+    """How a call ended at the gate, and how it would have; see `Replayed`."""
+
+    before: Decision | None
+    after: tuple[Decision, ...]
+    rules: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
 
 @final

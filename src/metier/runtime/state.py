@@ -104,6 +104,19 @@ class Seen(Struct, frozen=True, kw_only=True):
 
 
 @final
+class Trouble(Struct, frozen=True, kw_only=True):
+    """What keeps everything from being done."""
+
+    why: str = ""
+    """Empty where nothing does."""
+    rules: bool = False
+    """Whether it is the rules, and not the configuration."""
+
+
+NO_TROUBLE: Final = Trouble()
+
+
+@final
 class State:
     """What is kept on disk, opened once."""
 
@@ -171,20 +184,20 @@ class State:
             return rules
         return Rules(problem=_GONE)
 
-    def trouble(self, seen: Seen) -> str:
-        """Why nothing is judged at the moment: configuration or rules that cannot be used; empty where they can. Only reads. Blocking.
+    def trouble(self, seen: Seen) -> "Trouble":
+        """Why nothing is judged at the moment: configuration or rules that cannot be used. Only reads. Blocking.
 
         Raises:
             StateError: when the state cannot be read.
         """
         if not seen.rules.problem and _signatures(seen.settings) == seen.files:
-            return ""
+            return NO_TROUBLE
         try:
             rules = self._written_down()[2]
         except ConfigError as error:
-            return without_places(f"{error.message}. {error.remedy}", seen.settings)
+            return Trouble(why=without_places(f"{error.message}. {error.remedy}", seen.settings))
         gone = not rules.digest and not rules.problem and last_policy(self.database) != NONE
-        return _GONE if gone else without_places(rules.problem, seen.settings)
+        return Trouble(why=_GONE if gone else without_places(rules.problem, seen.settings), rules=True)
 
     def files_of(self, seen: Seen) -> tuple[Signature | None, ...]:
         """How the configuration and the rules lie there now. Blocking."""

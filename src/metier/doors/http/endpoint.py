@@ -90,6 +90,11 @@ class Asking:
             raise forbidden(*rights)
 
 
+def led_here(request: Request) -> bool:
+    """Whether a page of somebody else led him here, as far as his browser tells."""
+    return request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+
+
 def forbidden(*rights: str) -> Refusal:
     """He was let in, and may not do this."""
     return Refusal(

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from typing import Annotated, Final, cast, final
+from typing import Annotated, Final, final
 
 import msgspec
 from anyio import to_thread
@@ -16,7 +16,6 @@ from metier.doors.http.endpoint import Asking
 from metier.doors.http.problem import not_found
 from metier.gate.in_words import grant_lines, permissions
 from metier.model.approval import Approval, Scope
-from metier.model.digest import Json
 from metier.model.exact import misleading
 from metier.model.role import APPROVE, READ_AUDIT
 from metier.record.approvals import approval_in, approvals_in
@@ -64,7 +63,7 @@ class Granting(Struct, frozen=True, kw_only=True):
 def readable(approval: Approval, tool: str = "") -> Request:
     """A request as it is read. Nothing of what he is shown is left out."""
     shown = approval.shown
-    arguments = cast("dict[str, Json]", shown.arguments) if shown is not None else {}
+    arguments = shown.arguments if shown is not None else {}
     return Request(
         approval=approval,
         may=permissions(shown.permissions) if shown is not None else "",

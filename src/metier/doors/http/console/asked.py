@@ -7,6 +7,7 @@ from anyio import to_thread
 from msgspec import Struct
 
 from metier.doors.http.endpoint import Asking
+from metier.gate.reachable import LOOKS_AT_RULES, WHILE_STOPPED
 from metier.gate.roles import needed
 from metier.model.digest import Json
 from metier.model.outcome import Completed, Failed, Pending, Refused
@@ -27,6 +28,8 @@ async def asked(
     """What `operation` answers, or in words why it does not. What he may not have is not asked for: a look leaves no refusal behind."""
     if lacking := await _lacking(asking, operation):
         return Unanswered(why=f"it takes the right {lacking!r}, which you do not have")
+    if refused := await _refused_anyway(asking, operation):
+        return Unanswered(why=refused)
     outcome = await asking.runtime.call(operation, arguments)
     match outcome:
         case Completed():
@@ -39,6 +42,18 @@ async def asked(
             return Unanswered(why=outcome.message)
         case Pending():
             return Unanswered(why=f"a person has to decide that first: {outcome.approval_id}")
+
+
+async def _refused_anyway(asking: Asking, operation: str) -> str:
+    """Why nothing at all is done at the moment, this included."""
+    engine = asking.serving.engine
+    stopped = (await asking.serving.gatekeeper.steering()).stopped
+    if stopped and operation not in WHILE_STOPPED:
+        return f"everything is stopped ({stopped})"
+    trouble = await to_thread.run_sync(engine.state.trouble, engine.seen)
+    if trouble.why and not (trouble.rules and operation in LOOKS_AT_RULES):
+        return f"what you wrote down for Metier cannot be used, so nothing is done: {trouble.why}"
+    return ""
 
 
 async def _lacking(asking: Asking, operation: str) -> str:

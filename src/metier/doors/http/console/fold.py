@@ -21,7 +21,7 @@ class Size(NamedTuple):
     characters: int
 
 
-_LARGE: Final = Size(40, 3_000)
+LARGE: Final = Size(40, 3_000)
 _SMALL: Final = Size(8, 600)
 """Where there are several, so that all of them are on the screen."""
 _FEW: Final = 4
@@ -38,9 +38,8 @@ class Folded(Struct, frozen=True, kw_only=True):
     """How much the rest is, in words; empty when there is none."""
 
 
-def folded(text: str, size: Size | None = None) -> Folded:
+def folded(text: str, most: Size = LARGE) -> Folded:
     """`text` as it is shown at first."""
-    most = size or _LARGE
     lines = text.split("\n")
     first = "\n".join(lines[: most.lines])
     cut = len(first)
@@ -69,7 +68,7 @@ def folded_items(value: dict[str, Json]) -> list[Folded]:
     a number of them that anybody looks through, they are one text."""
     if not value or len(value) > _MANY:
         return [folded(laid_out(value))]
-    size = _LARGE if len(value) <= _FEW else _SMALL
+    size = LARGE if len(value) <= _FEW else _SMALL
     made: list[Folded] = []
     shown = "{"
     for item in items_laid_out(value):

@@ -35,5 +35,7 @@ class Page(Struct, frozen=True, kw_only=True):
     told: tuple[str, ...] = ()
     """What makes it look anew by itself: the first word of an event's kind (`approval`, `call`, `skills`), or of the name of an operation
     that was done (`schedules`)."""
+    asks: bool = False
+    """Its query has something asked in the name of who looks: a link of another site only fills in the form."""
     pace_ms: int = 0
     """At least so long between two of those looks, where one costs more than a moment."""

@@ -7,15 +7,18 @@ from msgspec import Meta, Struct
 
 from metier.doors.http.console.asked import Unanswered, asked
 from metier.doors.http.console.page import Page
-from metier.doors.http.endpoint import Asking
+from metier.doors.http.endpoint import Asking, led_here
 from metier.model import strictjson
 from metier.model.digest import Json
 from metier.model.role import READ_AUDIT
+from metier.model.trust_level import LEVELS
 
 Text = Annotated[str, Meta(max_length=200)]
 When = Annotated[str, Meta(max_length=20, pattern=r"^[0-9T:-]*$")]
 
 
+_SECONDS: Final = 0.1
+"""So long the past is walked through for one page. What is older is another page."""
 _WORDS: Final = {
     "problems": "Wrong with the rules",
     "summary": "Calls of the past",
@@ -60,6 +63,8 @@ class Span(Struct, frozen=True, kw_only=True):
 
     since: When = ""
     until: When = ""
+    before: Annotated[str, Meta(max_length=15, pattern=r"^[0-9]*$")] = ""
+    """Only records with a smaller number: where the page before this one left off."""
     now: bool = False
     """Whether to look at all: it reads much."""
 
@@ -77,8 +82,8 @@ async def _policy(asking: Asking) -> dict[str, object]:
 
 async def _explain(asking: Asking) -> dict[str, object]:
     question: Question = asking.query
-    about: dict[str, object] = {"question": question, "found": None, "why": ""}
-    if not question.tool:
+    about: dict[str, object] = {"question": question, "levels": LEVELS, "found": None, "why": ""}
+    if not question.tool or led_here(asking.request):
         return about
     try:
         arguments = strictjson.loads(question.arguments or "{}")  # as a call is read
@@ -105,9 +110,15 @@ async def _replay(asking: Asking) -> dict[str, object]:
         "words": json.dumps(_WORDS),
         "columns": json.dumps(_COLUMNS),
     }
-    if not span.now:
+    if not span.now or led_here(asking.request):
         return about
-    given: dict[str, Json] = {"since": span.since, "until": span.until}
+    given: dict[str, Json] = {
+        "since": span.since,
+        "until": span.until,
+        "before": int(span.before or 0),
+        "newest_first": True,
+        "seconds": _SECONDS,
+    }
     found = await asked(asking, "policy.replay", given, dict[str, Any])
     return {**about, "why": found.why} if isinstance(found, Unanswered) else {**about, "found": found}
 
@@ -129,6 +140,7 @@ def _page(
         right=(READ_AUDIT,),
         query=query,
         told=told,
+        asks=query is not None,
     )
 
 

@@ -1,15 +1,14 @@
-"""The record: looked through, one call's whole story, one record alone, and whether nothing of it was changed."""
+"""The record: looked through, one record alone, and whether nothing of it was changed."""
 
-import json
 import re
 from typing import Annotated, Final, final
-from urllib.parse import urlencode
 
 from anyio import to_thread
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from metier.doors.http.console.page import Page
+from metier.doors.http.console.story import Step, step, told
 from metier.doors.http.console.words import Line, line
 from metier.doors.http.endpoint import Asking
 from metier.doors.http.problem import not_found
@@ -19,11 +18,9 @@ from metier.model.role import READ_AUDIT
 from metier.record.audit import AuditLog
 from metier.record.chain import Record
 from metier.record.events import EVENTS
-from metier.record.search import Query, record_at, search, story_of
+from metier.record.search import Query, record_at, search
 
 _ON_A_PAGE: Final = 50
-_INNER: Final = 200
-_LONGEST_ADDRESS: Final = 6_000
 Text = Annotated[str, Meta(max_length=200)]
 _MOMENT: Final = re.compile(
     r"([0-9]{1,15}|[0-9]{4}-[0-9]{2}(-[0-9]{2}([T ][0-9]{2}(:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?Z?)?)?)?"
@@ -49,17 +46,6 @@ class Wanted(Struct, frozen=True, kw_only=True):
     """Only records with a smaller number: the next page."""
 
 
-@final
-class Step(Struct, frozen=True, kw_only=True):
-    """One record of a story, with what was kept beside it."""
-
-    line: Line
-    kept: dict[str, str]
-    """Laid out to be read."""
-    gone: list[str]
-    """What was there and is not kept: too large, erased, or never meant to be."""
-
-
 async def _found(asking: Asking) -> dict[str, object]:
     wanted: Wanted = asking.query
     odd = [each for each in (wanted.since, wanted.until) if not _MOMENT.fullmatch(each.strip())]
@@ -79,7 +65,7 @@ async def _found(asking: Asking) -> dict[str, object]:
 
     def read() -> tuple[list[Line], int]:
         records = [] if odd else search(database, query, _ON_A_PAGE)[::-1]
-        return _lines(records), AuditLog(database).head()[0]
+        return told(records), AuditLog(database).head()[0]
 
     lines, size = await to_thread.run_sync(read)
     kept = {
@@ -106,54 +92,18 @@ def _moment(text: str) -> int | str:
     return int(text) if text.isascii() and text.isdigit() and len(text) != 4 else text
 
 
-def _lines(records: list[Record]) -> list[Line]:
-    return [made for each in records if (made := line(each, began=True)) is not None]
-
-
-async def _story(asking: Asking) -> dict[str, object]:
-    database, call = asking.serving.engine.state.database, asking.given["call"]
-
-    def read() -> tuple[list[Step], list[Line], str]:
-        with database.reading() as connection:
-            records, inner = story_of(connection, call)
-        log = AuditLog(database)
-        steps = [_step(log, each) for each in _lines(records)]
-        return steps, _lines(inner[:_INNER]), _asked_again(log, records)
-
-    steps, inner, again = await to_thread.run_sync(read)
-    if not steps:
-        raise not_found("there is no record of such a call")
-    return {"steps": steps, "inner": inner, "call": call, "first": steps[0].line.record, "again": again}
-
-
-def _asked_again(log: AuditLog, records: list[Record]) -> str:
-    """Where every layer says what it would to the same call today; empty where what was asked is not kept, or too long for an address."""
-    for each in records:
-        if each.tool and (arguments := log.kept(each).get("arguments")) is not None:
-            question = {"tool": each.tool, "who": each.principal, "arguments": json.dumps(arguments)}
-            address = f"/policy/explain?{urlencode(question)}"
-            return address if len(address) <= _LONGEST_ADDRESS else ""
-    return ""
-
-
 async def _one(asking: Asking) -> dict[str, object]:
     database = asking.serving.engine.state.database
 
     def read() -> Step | None:
         with database.reading() as connection:
             found = record_at(connection, int(asking.given["seq"]))
-        told = None if found is None else line(found, began=True)
-        return None if told is None else _step(AuditLog(database), told)
+        said = None if found is None else line(found, began=True)
+        return None if said is None else step(AuditLog(database), said)
 
-    if (step := await to_thread.run_sync(read)) is None:
+    if (made := await to_thread.run_sync(read)) is None:
         raise not_found("there is no record of that number")
-    return {"step": step, "fields": _fields(step.line.record)}
-
-
-def _step(log: AuditLog, told: Line) -> Step:
-    found = log.kept(told.record)
-    gone = [name for name in told.record.payloads if name not in found]
-    return Step(line=told, kept={name: laid_out(value) for name, value in found.items()}, gone=gone)
+    return {"step": made, "fields": _fields(made.line.record)}
 
 
 def _fields(record: Record) -> list[tuple[str, str]]:
@@ -177,15 +127,6 @@ PAGES: Final = (
         right=_RIGHT,
         query=Wanted,
         told=("approval", "call", "skills", "runtime", "people", "policy", "host", "record"),
-    ),
-    Page(
-        path="/record/calls/{call}",
-        template="story.html",
-        title="One call",
-        shows=_story,
-        menu="Record",
-        right=_RIGHT,
-        told=("approval", "call"),
     ),
     Page(
         path="/record/{seq}",

@@ -19,12 +19,13 @@ from metier.doors.http.console import (
     record,
     schedules,
     skills_pages,
+    story,
     usage,
 )
 from metier.doors.http.console.looks import rendered
 from metier.doors.http.console.page import Page
 from metier.doors.http.console.static import static_routes
-from metier.doors.http.endpoint import Asking, check_path, read_query
+from metier.doors.http.endpoint import Asking, check_path, led_here, read_query
 from metier.doors.http.problem import Refusal, not_found, of_error
 from metier.doors.http.room import let_in
 from metier.doors.http.routing import Answering, only
@@ -35,7 +36,7 @@ from metier.record.pending import pending_in
 
 PAGES: Final[tuple[Page, ...]] = (
     *around.PAGES,
-    *(*now.PAGES, *approvals.PAGES, *skills_pages.PAGES, *record.PAGES, *policy.PAGES),
+    *(*now.PAGES, *approvals.PAGES, *skills_pages.PAGES, *record.PAGES, *story.PAGES, *policy.PAGES),
     *(*usage.PAGES, *people.PAGES, *channels.PAGES, *schedules.PAGES),
 )
 MENU: Final = (
@@ -76,6 +77,7 @@ def _answering(serving: Serving, page: Page) -> Answering:
         try:
             identity = await serving.gatekeeper.person(request.headers)
             if identity is None:
+                about["there"] = page.path if page.asks and led_here(request) else ""
                 return await to_thread.run_sync(rendered, "sign_in.html", about, 401)
             let_in(request.scope, identity.principal)
             asking = Asking(serving, request, identity)
@@ -122,7 +124,7 @@ async def _around(asking: Asking) -> dict[str, object]:
     def looked() -> tuple[int, str]:
         with database.reading() as connection:
             waiting = pending_in(connection)
-        return waiting, serving.engine.state.trouble(serving.engine.seen)
+        return waiting, serving.engine.state.trouble(serving.engine.seen).why
 
     waiting, trouble = await to_thread.run_sync(looked)
     rights = await asking.rights()

@@ -3,13 +3,22 @@
 Only what was changed is sent. A secret is never in the page: it is said whether one is set, and what is typed takes its place.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Final, final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from metier.doors.http.console.skills_fields import Field, Option, ascii_json, is_plain, label_of
+from metier.doors.http.console.skills_fields import (
+    Field,
+    Option,
+    ascii_json,
+    bounds_of,
+    is_plain,
+    json_of,
+    label_of,
+)
 from metier.model.digest import Json
 from metier.model.text import one_line
 
@@ -68,6 +77,16 @@ class Secret(Struct, frozen=True, kw_only=True):
 
 
 @final
+class Said(Struct, frozen=True, kw_only=True):
+    """What the schema says of one setting beside what a form is told of it."""
+
+    node: dict[str, Json] = {}
+    needed: bool = False
+    within: str = ""
+    """It is needed once anything is set below this place; empty where that is not so."""
+
+
+@final
 class Form(Struct, frozen=True, kw_only=True):
     """The whole form."""
 
@@ -80,16 +99,23 @@ class Form(Struct, frozen=True, kw_only=True):
 
 def form_of(found: Settings) -> Form:
     """The form for these settings, in the order of the schema."""
+    extra = found.schema.json_schema
+    said, labels = dict(_said(extra)), _labels(found.schema.fields)
     fields = [
-        _field(each, value_at(found.settings, each.key), is_set=found.masked.get(each.key, False))
+        _field(
+            each,
+            value_at(found.settings, each.key),
+            said.get(each.key) or Said(),
+            label=labels[each.key],
+            is_set=found.masked.get(each.key, False),
+        )
         for each in found.schema.fields
     ]
     secrets = [
-        Secret(label=one_line(each.label or each.key, 200), place=_place(each.key))
+        Secret(label=labels[each.key], place=_place(each.key))
         for each in found.schema.fields
         if each.secret and found.masked.get(each.key, False)
     ]
-    extra = found.schema.json_schema
     return Form(
         title=found.schema.title,
         fields=fields,
@@ -115,12 +141,33 @@ def value_at(settings: Mapping[str, Json], key: str) -> Json:
     return None
 
 
-def _field(each: SettingField, value: Json, *, is_set: bool) -> Field:
+def _said(schema: Mapping[str, Json], place: str = "", *, needed: bool = True) -> Iterator[tuple[str, Said]]:
+    """Every place in the schema, by its dotted name. `needed`: whether it is so that what surrounds them is there."""
+    below, required = schema.get("properties"), schema.get("required")
+    for name, each in below.items() if isinstance(below, dict) else ():
+        node = each if isinstance(each, dict) else {}
+        key = f"{place}.{name}" if place else name
+        here = isinstance(required, list) and name in required
+        yield key, Said(node=node, needed=here and needed, within=place if here and not needed else "")
+        yield from _said(node, key, needed=here and needed)
+
+
+def _labels(fields: list[SettingField]) -> dict[str, str]:
+    """What each is called. Two that are called the same are told apart by their places."""
+    called = {each.key: one_line(each.label or each.key, 200) for each in fields}
+    many = Counter(called.values())
+    return {
+        key: label if many[label] == 1 else f"{label} ({one_line(key, 200)})" for key, label in called.items()
+    }
+
+
+def _field(each: SettingField, value: Json, said: Said, *, label: str, is_set: bool) -> Field:
     field = Field(
-        label=one_line(each.label or each.key, 200),
+        label=label,
         place=_place(each.key),
-        help=_help(each),
+        help=_help(each, said, label),
         placeholder=one_line(each.placeholder, 200),
+        required=said.needed,
         changed=True,
     )
     if each.secret:
@@ -151,7 +198,13 @@ def _field(each: SettingField, value: Json, *, is_set: bool) -> Field:
     text = "" if value is None else ascii_json(value, indent=2)
     rows = min(20, max(3, text.count("\n") + 1))
     return replace(
-        field, kind="area", sent_as="json", value=text, rows=rows, emptied=True, placeholder="JSON"
+        field,
+        kind="area",
+        sent_as="json",
+        value=text,
+        rows=rows,
+        emptied=True,
+        placeholder=json_of(said.node),
     )
 
 
@@ -180,10 +233,13 @@ def _place(key: str) -> str:
     return ascii_json(["patch", key])
 
 
-def _help(each: SettingField) -> str:
-    said = [one_line(each.help, 1_000)] if each.help else []
-    if each.label and each.label != each.key:
-        said.append(one_line(each.key, 200))
+def _help(each: SettingField, said: Said, label: str) -> str:
+    words = [one_line(each.help, 1_000)] if each.help else []
+    key = one_line(each.key, 200)
+    if label != key and not label.endswith(f"({key})"):
+        words.append(key)
+    if said.within:
+        words.append(f"needed once anything of {one_line(said.within, 200)} is set")
     if each.default is not None:
-        said.append(f"by default {one_line(ascii_json(each.default), 120)}")
-    return " · ".join(said)
+        words.append(f"by default {one_line(ascii_json(each.default), 120)}")
+    return " · ".join([*words, *bounds_of(said.node)])

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from metier.catalog.catalog import Catalog
 from metier.catalog.listed import Listed, Shown
 from metier.doors.http.console.page import Page
-from metier.doors.http.console.skills_words import STATUS, Row, row
+from metier.doors.http.console.skills_words import KINDS, Row, row
 from metier.doors.http.endpoint import Asking
 from metier.model.role import READ_AUDIT
 from metier.model.skill import Dialect
@@ -78,7 +78,7 @@ async def _list(asking: Asking) -> dict[str, object]:
         "found": shown,
         "which": which,
         "all": len(catalog.listed),
-        "statuses": STATUS,
+        "kinds": KINDS,
         "dialects": DIALECTS,
         "notes": catalog.notes[:_NOTES],
         "more_notes": max(0, len(catalog.notes) - _NOTES),

@@ -21,6 +21,32 @@ MOST_FIELDS: Final = 100
 """Beyond that a form is no help, and all of it is one field of JSON."""
 _SHORT: Final = 200
 """A text that may be longer gets a field of several lines."""
+_NUMBERS: Final = {
+    "minimum": "at least {}",
+    "exclusiveMinimum": "more than {}",
+    "maximum": "at most {}",
+    "exclusiveMaximum": "less than {}",
+    "multipleOf": "a multiple of {}",
+}
+_SIZES: Final = (
+    ("minLength", "maxLength", "character", "characters"),
+    ("minItems", "maxItems", "of them", "of them"),
+    ("minProperties", "maxProperties", "entry", "entries"),
+)
+_FORMATS: Final = {
+    "date": "a date, such as 2026-01-31",
+    "time": "a time of day, such as 14:30:00Z",
+    "date-time": "a date and time, such as 2026-01-31T14:30:00Z",
+    "duration": "a span of time, such as PT5M",
+    "email": "a mail address",
+    "uri": "an address, such as https://example.com/",
+    "hostname": "the name of a machine",
+    "uuid": "a UUID",
+}
+"""Others are called as the schema calls them."""
+_BEYOND: Final = 10**15
+"""A number beyond that bounds nothing that anybody types, and would only be long."""
+_MOST_CHOICES: Final = 10
 
 
 @final
@@ -144,7 +170,7 @@ def _typed(field: Field, node: dict[str, Json], given: Json) -> Field:
         field,
         kind="area",
         sent_as="json",
-        placeholder="JSON",
+        placeholder=json_of(node),
         value="" if given is None else ascii_json(given),
     )
 
@@ -168,9 +194,54 @@ def _help(about: str, node: dict[str, Json]) -> str:
     said = [one_line(about, 1_000)] if about else []
     if "default" in node:
         said.append(f"left out it is {one_line(ascii_json(node['default']), 120)}")
-    bounds = [
-        f"{words} {bound}"
-        for key, words in (("minimum", "at least"), ("maximum", "at most"))
-        if isinstance(bound := node.get(key), int | float)
+    return " · ".join([*said, *bounds_of(node)])
+
+
+def bounds_of(node: Mapping[str, Json]) -> list[str]:
+    """What a value has to be, in plain words, as far as the schema says it in these."""
+    said = ["a whole number"] if node.get("type") == "integer" else []
+    said += [
+        words.format(ascii_json(bound))
+        for key, words in _NUMBERS.items()
+        if isinstance(bound := node.get(key), int | float) and _is_told(bound)
     ]
-    return " · ".join([*said, *bounds])
+    for least, most, one, several in _SIZES:
+        said += _sizes(node.get(least), node.get(most), one, several)
+    if isinstance(form := node.get("format"), str):
+        said.append(f"written as {_FORMATS.get(form) or one_line(form, 60)}")
+    if isinstance(pattern := node.get("pattern"), str):
+        said.append(f"fits the pattern {one_line(pattern, 200)}")
+    if node.get("uniqueItems") is True:
+        said.append("none of them twice")
+    items = node.get("items")
+    if isinstance(items, dict):
+        said += [f"each {words}" for words in _of_each(items)]
+    return said
+
+
+def json_of(node: Mapping[str, Json]) -> str:
+    """What is typed into a field of JSON: who never saw any does not know that a text stands in quotes."""
+    shape = {"array": "[ … ]", "object": "{ … }"}.get(str(node.get("type")), "")
+    return f"JSON: {shape or 'a text in quotes, a number, true, false, null, [ … ] or { … }'}"
+
+
+def _of_each(items: dict[str, Json]) -> list[str]:
+    """The same about what stands in a list. There is no field to choose it from, so the choices are told."""
+    choices = items.get("enum")
+    if not isinstance(choices, list) or not choices:
+        return bounds_of({key: value for key, value in items.items() if key != "items"})
+    shown = [one_line(ascii_json(each), 60) for each in choices[:_MOST_CHOICES]]
+    more = f" and {len(choices) - _MOST_CHOICES} more" if len(choices) > _MOST_CHOICES else ""
+    return [f"one of {', '.join(shown)}{more}"]
+
+
+def _sizes(least: Json, most: Json, one: str, several: str) -> list[str]:
+    return [
+        f"at {word} {bound} {one if bound == 1 else several}"
+        for word, bound in (("least", least), ("most", most))
+        if isinstance(bound, int) and _is_told(bound)
+    ]
+
+
+def _is_told(bound: float) -> bool:
+    return not isinstance(bound, bool) and abs(bound) < _BEYOND

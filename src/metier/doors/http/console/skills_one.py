@@ -10,7 +10,17 @@ from metier.doors.http.console.page import Page
 from metier.doors.http.console.skills_bytes import digest_now, file_text, kept
 from metier.doors.http.console.skills_declared import declared
 from metier.doors.http.console.skills_review import Review
-from metier.doors.http.console.skills_words import STATUS, may, may_of, named, others, reasons, row
+from metier.doors.http.console.skills_words import (
+    STATUS,
+    ended,
+    may,
+    may_of,
+    named,
+    others,
+    reasons,
+    row,
+    status_of,
+)
 from metier.doors.http.console.words import Line, line
 from metier.doors.http.endpoint import Asking
 from metier.doors.http.problem import not_found
@@ -48,7 +58,10 @@ async def _one(asking: Asking) -> dict[str, object]:
     life: Life | Unanswered | None = None
     if skill is not None and skill.dialect == "xbot":
         life = await asked(asking, "skills.info", {"skill_id": name}, Life)
-    status, tone = STATUS[listed.shown]
+    if isinstance(life, Life) and not life.enabled:
+        listed = ended(listed)  # the catalog may be of before that, or of a configuration that still names it
+    off = engine.seen.trusts.disabled.get(name)
+    status, tone = status_of(listed) if off is None else STATUS["disabled"]
     answered = review if isinstance(review, Review) else None
     tools = answered.tools if answered is not None else []
     digest = answered.digest if answered is not None else ""
@@ -59,7 +72,7 @@ async def _one(asking: Asking) -> dict[str, object]:
         "skill": skill,
         "status": status,
         "tone": tone,
-        "reasons": reasons(listed),
+        "reasons": reasons(listed, "below") if off is None else [],
         "review": answered,
         "unanswered": review.why if isinstance(review, Unanswered) else "",
         "other_bytes": answered is not None and answered.folder != listed.folder,
@@ -67,7 +80,7 @@ async def _one(asking: Asking) -> dict[str, object]:
         "manifest": await to_thread.run_sync(file_text, kept(asking, digest), listed.manifest),
         "may": may_of(listed),
         "reads": may,
-        "switched_off": engine.seen.trusts.disabled.get(name),
+        "switched_off": off,
         "life": life if isinstance(life, Life) else None,
         "life_unanswered": life.why if isinstance(life, Unanswered) else "",
         "others": [row(each) for each in others(engine.seen.catalog, listed)[:_MOST_FILES]],

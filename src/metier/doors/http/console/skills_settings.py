@@ -14,6 +14,9 @@ from metier.doors.http.problem import not_found
 from metier.model.digest import Json
 from metier.model.role import READ_AUDIT
 
+_MANY: Final = 20
+"""A form with more fields than that has its button at the top as well."""
+
 
 @final
 class Seen(Struct, frozen=True, kw_only=True):
@@ -39,6 +42,7 @@ async def _settings(asking: Asking) -> dict[str, object]:
         "kept": query.kept,
         "unread": listed.probe,
         "form": form,
+        "many": _MANY,
         "unanswered": found.why if isinstance(found, Unanswered) else "",
     }
 

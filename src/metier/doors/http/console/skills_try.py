@@ -9,7 +9,7 @@ from metier.catalog.listed import Listed
 from metier.disclosure.read_skill import TOOL as READ_SKILL
 from metier.doors.http.console.page import Page
 from metier.doors.http.console.skills_fields import ascii_json, fields_of
-from metier.doors.http.console.skills_words import STATUS, may, named, reasons
+from metier.doors.http.console.skills_words import may, named, reasons, status_of
 from metier.doors.http.endpoint import Asking
 from metier.doors.http.problem import not_found
 from metier.gate.roles import needed
@@ -49,7 +49,7 @@ async def _try(asking: Asking) -> dict[str, object]:
     )
     if which.tool and tool is None:
         raise not_found("the skill has no such tool")
-    status, tone = STATUS[listed.shown]
+    status, tone = status_of(listed)
     about: dict[str, object] = {
         "name": name,
         "usable": listed.shown == "usable",

@@ -1,5 +1,6 @@
 """What was used: calls, refusals, waits, time and cost, by day, skill, principal and tool."""
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Final, final
 
@@ -70,15 +71,26 @@ class Used(Struct, frozen=True, kw_only=True):
 
 @final
 class Bar(Struct, frozen=True, kw_only=True):
-    """One day of the chart, in its own units: 100 high."""
+    """One day of a chart, in its own units: 100 high."""
 
-    day: str
     x: float
     width: float
-    ran: float
-    refused: float
-    failed: float
-    row: Row
+    parts: list[tuple[str, float, float]]
+    """What each is, where it begins from above, and how high it is; they stand on each other."""
+    says: str
+
+
+@final
+class Chart(Struct, frozen=True, kw_only=True):
+    """Days side by side."""
+
+    title: str
+    bars: list[Bar]
+    keys: tuple[str, ...]
+    most: str
+    """The highest of them, in words."""
+    first: str
+    last: str
 
 
 async def _usage(asking: Asking) -> dict[str, object]:
@@ -88,29 +100,59 @@ async def _usage(asking: Asking) -> dict[str, object]:
     given: dict[str, Json] = {"since": since, "until": span.until, "looks": span.looks}
     used = await asked(asking, "audit.usage", given, Used)
     if isinstance(used, Unanswered):
-        return {**about, "why": used.why, "used": None, "bars": []}
-    bars = _bars(used.by_day.rows)
-    most = max((each.row.calls + each.row.refused for each in bars), default=0)
-    return {**about, "why": "", "used": used, "bars": bars, "most": most}
+        return {**about, "why": used.why, "used": None, "charts": []}
+    days = _every_day(used.by_day.rows)
+    return {**about, "why": "", "used": used, "charts": [_calls(days), _seconds(days)] if days else []}
 
 
-def _bars(rows: list[Row]) -> list[Bar]:
-    """A bar for each day, side by side over a width of 100; days on which nothing happened leave a gap."""
-    rows = _every_day(rows)
-    most = max((each.calls + each.refused for each in rows), default=0) or 1
-    width = 100 / max(len(rows), 1)
-    return [
-        Bar(
-            day=each.day,
-            x=round(number * width, 3),
-            width=round(width * 0.8, 3),
-            ran=round(100 * max(each.calls - each.failed, 0) / most, 2),
-            failed=round(100 * each.failed / most, 2),
-            refused=round(100 * each.refused / most, 2),
-            row=each,
+def _calls(days: list[Row]) -> Chart:
+    """How often something was asked for, and what came of it."""
+    return _chart(
+        "Calls a day",
+        days,
+        {
+            "ran": [max(each.calls - each.failed, 0) for each in days],
+            "failed": [each.failed for each in days],
+            "refused": [each.refused for each in days],
+            "waited": [each.waited for each in days],
+        },
+        "{:,.0f}",
+    )
+
+
+def _seconds(days: list[Row]) -> Chart:
+    return _chart("Seconds of work a day", days, {"worked": [each.seconds for each in days]}, "{:,.1f}")
+
+
+def _chart(title: str, days: list[Row], values: Mapping[str, Sequence[float]], form: str) -> Chart:
+    """Bars over a width of 100; days on which nothing happened leave a gap."""
+    most = max(sum(each) for each in zip(*values.values(), strict=True))
+    width = 100 / len(days)
+    bars: list[Bar] = []
+    for number, day in enumerate(days):
+        parts: list[tuple[str, float, float]] = []
+        above = 100.0
+        for name, series in values.items():
+            high = 100 * series[number] / (most or 1)
+            above -= high
+            parts.append((name, round(above, 2), round(high, 2)))
+        says = ", ".join(f"{form.format(series[number])} {name}" for name, series in values.items())
+        bars.append(
+            Bar(
+                x=round(number * width, 3),
+                width=round(width * 0.8, 3),
+                parts=parts,
+                says=f"{day.day}: {says}",
+            )
         )
-        for number, each in enumerate(rows)
-    ]
+    return Chart(
+        title=title,
+        bars=bars,
+        keys=tuple(values),
+        most=form.format(most),
+        first=days[0].day,
+        last=days[-1].day,
+    )
 
 
 def _nothing(day: str) -> Row:

@@ -4,6 +4,7 @@
   const told = document.getElementById("told");
   const { textOf, rows } = metier;
   const TWICE_MS = 500; // a double click is one press
+  const NUMBER = /^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$/; // as JSON has them, so everybody reads the same
 
   // JSON that somebody typed is sent as he typed it: read and written again here, a number may be another one, and a name that stands
   // twice would stand once. Whether it holds is for the server to say.
@@ -37,8 +38,9 @@
     "\\u00a9\\u00ae\\u203c\\u2049\\u2122\\u2139\\u2190-\\u27ff\\u2900-\\u2bff\\u3030\\u303d\\u3297\\u3299\\u{1f000}-\\u{1faff}";
   const UNSEEN = new RegExp(
     "[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200f" +
-      "\\u2028-\\u202e\\u2060-\\u206f\\u2800\\u3164\\ufe00-\\ufe0d\\ufeff\\uffa0\\ufff0-\\ufffb\\ud800-\\udfff\\u{13430}-\\u{1345f}\\u{1bca0}-\\u{1bca3}" +
+      "\\u2028-\\u202e\\u2060-\\u206f\\u2800\\u3164\\ufe00-\\ufe0d\\ufeff\\uffa0\\ufff0-\\ufffc\\ud800-\\udfff\\u{13430}-\\u{1345f}\\u{1bca0}-\\u{1bca3}" +
       "\\u{1d173}-\\u{1d17a}\\u{e0000}-\\u{e0fff}]" +
+      "|(?<=[\\p{Mn}\\p{Me}]{4})[\\p{Mn}\\p{Me}]" + // what is piled up paints over other lines
       "|(?<![" + PICTURE + "0-9#*\\ufffd])[\\ufe0e\\ufe0f]|(?<=[0-9#*])[\\ufe0e\\ufe0f](?!\\u20e3)", // one styles an emoji; others carry hidden bytes
     "gu",
   );
@@ -97,11 +99,9 @@
     switch (field.dataset.as) {
       case "boolean": return field.type === "checkbox" ? field.checked : text === "true";
       case "integer":
-      case "number": {
-        const number = Number(text);
-        if (text.trim() === "" || !Number.isFinite(number)) throw new Error("“" + text + "” is no number");
-        return number;
-      }
+      case "number":
+        if (!NUMBER.test(text.trim())) throw new Error("“" + text + "” is no number: write digits, as 12, -3 or 0.5");
+        return new Typed(text.trim());
       case "json": return new Typed(text);
       case "lines": return text.split("\n").map((each) => each.trim()).filter(Boolean);
       default: return text;
@@ -142,8 +142,8 @@
     return body;
   }
 
-  function tooEarly(thing) {
-    if (!metier.early(thing)) return false;
+  function tooEarly(thing, button) {
+    if (!metier.early(thing, button)) return false;
     say("Read it first, as it stands now; then press again.");
     return true;
   }
@@ -186,6 +186,7 @@
         return;
       } else {
         say(done(meant.dataset.done ?? "Done.", resultOf(answer.value)), "good");
+        if (meant.dataset.clear) put(document.getElementById(meant.dataset.clear), false);
         if ("outcome" in meant.dataset) story(meant, answer.value, meant.dataset.done, "good");
         else show(meant, answer.value);
         if (meant.dataset.fill) fill(meant, answer.value?.value ?? {});
@@ -239,7 +240,7 @@
       if (place.tagName === "DL") place.replaceChildren(...rows(said, named(place.dataset.words), named(place.dataset.columns)));
       else place.textContent = textOf(result);
       spellOut(place);
-      place.hidden = false;
+      put(place, true);
     }
     if (form.dataset.save) {
       const link = document.createElement("a");
@@ -248,6 +249,25 @@
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
     }
+  }
+
+  // What is shown once can be copied, where the browser lets a page do that.
+  function put(place, shown) {
+    place.hidden = !shown;
+    const copy = document.querySelector(`[data-copy="${place.id}"]`);
+    if (copy) copy.hidden = !shown || !navigator.clipboard;
+    if (!shown) place.replaceChildren();
+  }
+
+  async function copied(button) {
+    const words = button.textContent;
+    try {
+      await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Your browser does not let me; mark it and copy it by hand";
+    }
+    setTimeout(() => { button.textContent = words; }, 2_000);
   }
 
   function ended(taken) {
@@ -293,15 +313,18 @@
     }
   }
 
-  function decideOn(card, how) {
-    if (tooEarly(card)) return undefined;
-    const unread = how === "approve" && metier.unread(card);
-    if (unread) {
-      unread.scrollIntoView({ block: "center" });
-      metier.read();
-      say("There was more to read, and here it is. Then press again.");
-      return undefined;
-    }
+  // Whether something of it is still to be read; then it is brought onto the screen, and the press was for that.
+  function unread(...places) {
+    const found = places.map(metier.unread).find(Boolean);
+    if (!found) return false;
+    metier.bring(found);
+    say("There was more to read, and here it is. Then press again.");
+    return true;
+  }
+
+  function decideOn(card, how, button) {
+    if (tooEarly(card, button)) return undefined;
+    if (how === "approve" && unread(card)) return undefined;
     const more = how === "approve" ? { scope: "once" } : how === "deny" ? { word: card.querySelector("[data-word]")?.value ?? "" } : {};
     return decide({ id: card.dataset.request, of: card.dataset.call }, how, { fingerprint: card.dataset.fingerprint, ...more });
   }
@@ -309,7 +332,8 @@
   // Where the button that was pressed is gone, the keyboard goes on at what is said about it, and not at the page's beginning.
   let pressed = false;
   document.addEventListener("htmx:after:swap", () => {
-    if (pressed && document.activeElement === document.body) told.focus({ preventScroll: true });
+    const waits = document.querySelector("[data-request][data-state=pending]"); // the keys are for that
+    if (pressed && document.activeElement === document.body && !waits) told.focus({ preventScroll: true });
     pressed = false;
   });
   document.addEventListener("submit", (event) => {
@@ -319,11 +343,14 @@
   });
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button");
-    if (button?.dataset.decide) decideOn(button.closest("[data-request]"), button.dataset.decide);
+    if (button?.dataset.copy) copied(button);
+    if (button?.dataset.decide) decideOn(button.closest("[data-request]"), button.dataset.decide, button);
     if (button?.dataset.grant) {
       // What is sent is what the server wrote beside the words that were read; what was typed since then is not in them.
-      const asked = button.closest("section").querySelector("form");
-      if (tooEarly(document.querySelector(`[data-request="${button.dataset.grant}"]`))) return;
+      const grant = button.closest("section");
+      const asked = grant.querySelector("form");
+      const card = document.querySelector(`[data-request="${button.dataset.grant}"]`);
+      if (tooEarly(button) || tooEarly(card) || unread(grant, card)) return;
       if ([...asked.querySelectorAll("[name]")].every(isAsItWas)) decide({ id: button.dataset.grant, of: button.dataset.call }, "approve", JSON.parse(button.dataset.yes));
       else say("You changed what is asked for: press “Show the grant again”, and read it, first.", "bad");
     }

@@ -58,7 +58,8 @@
 
   // The next one once this one is decided, and the first that comes; nothing is taken from who is doing something else.
   function first() {
-    if (document.activeElement === document.body) requests()[0]?.focus({ preventScroll: true });
+    const free = [document.body, document.getElementById("told")];
+    if (free.includes(document.activeElement)) requests()[0]?.focus({ preventScroll: true });
   }
 
   document.addEventListener("htmx:after:swap", first);

@@ -1,70 +1,74 @@
 "use strict";
-// Whether what stands there could be read before somebody pressed: nothing is decided by a press that was meant for another window, for
-// another request, or for what stood there a moment before.
+// A yes needs that all of what runs, and of what it may touch, was on the screen: line by line, and not only where it begins. What is
+// folded says so, and counts once it is unfolded.
 (() => {
-  const LOOK_MS = 700;
-  const NEAR = 4; // pixels
-  let since = performance.now();
-  const placed = new Map(); // since when each thing that can be pressed stands where it stands
-  let tops = new Map();
-  let swapping = -LOOK_MS; // since when the page is being put over the old one
-  const seen = new Map(); // by fingerprint: which parts of a request were on the screen
+  const NEAR = 6; // pixels, less than a line
+  const seen = new Map(); // by whose it is and what it says: how high it stands, and which parts of that were on the screen
 
-  const read = () => { since = performance.now(); };
-
-  // What a press would be about: another digest, or another request, is another thing, wherever it stands.
-  function about(thing) {
-    if (thing.dataset.request) return thing.dataset.request + " " + thing.dataset.fingerprint;
-    const said = [...thing.querySelectorAll("input[type=hidden]")].map((each) => each.name + "=" + each.value);
-    return [thing.dataset.post, ...said].join(" ");
+  function known(piece, height) {
+    const whose = piece.closest("[data-request]")?.dataset.fingerprint ?? "";
+    const name = whose + "\0" + piece.textContent;
+    const before = seen.get(name);
+    if (before && Math.abs(before.height - height) <= NEAR) return before;
+    const made = { height, parts: [] }; // laid out anew, its lines stand elsewhere
+    seen.set(name, made);
+    return made;
   }
 
-  const things = () => [...document.querySelectorAll("[data-request], form[data-post]")];
-  const where = () => new Map(things().map((each) => [about(each), each.getBoundingClientRect().top]));
+  function add(parts, from, to) {
+    const apart = parts.filter((each) => each.to < from || each.from > to);
+    const touching = parts.filter((each) => !apart.includes(each));
+    const joined = { from: Math.min(from, ...touching.map((each) => each.from)), to: Math.max(to, ...touching.map((each) => each.to)) };
+    return [...apart, joined].sort((one, other) => one.from - other.from);
+  }
 
-  document.addEventListener("htmx:before:swap", (event) => {
-    if (event.defaultPrevented) return;
-    tops = where();
-    swapping = performance.now();
-  });
-  document.addEventListener("htmx:after:swap", () => {
-    swapping = -LOOK_MS;
-    const now = where();
-    for (const [name, top] of now) {
-      if (!tops.has(name) || Math.abs(tops.get(name) - top) > NEAR) placed.set(name, performance.now());
+  // What is said at the foot of the window lies over the page.
+  function edge() {
+    const atEnd = scrollY + innerHeight >= document.documentElement.scrollHeight - 1;
+    return atEnd ? innerHeight : innerHeight - document.getElementById("told").offsetHeight;
+  }
+
+  function glance() {
+    if (document.hidden) return;
+    const bottom = edge();
+    for (const piece of document.querySelectorAll("[data-must-see]")) {
+      const { top, height } = piece.getBoundingClientRect();
+      const [from, to] = [Math.max(0, -top), Math.min(height, bottom - top)];
+      if (to > from) {
+        const before = known(piece, height);
+        before.parts = add(before.parts, from, to);
+      }
     }
-    for (const name of placed.keys()) if (!now.has(name)) placed.delete(name);
-    watch();
-  });
-
-  // A press that comes too early does not count, and neither does the next one that comes at once.
-  function early(thing) {
-    const name = about(thing);
-    if (performance.now() - Math.max(since, swapping, placed.get(name) ?? 0) >= LOOK_MS) return false;
-    placed.set(name, performance.now());
-    return true;
   }
 
-  // Of a request, what runs and what it may touch must have been on the screen; the first part that was not.
-  const parts = (card) => [...card.querySelectorAll("[data-must-see]")];
-  const unread = (card) => parts(card).find((each) => !seen.get(card.dataset.fingerprint)?.has(each.dataset.mustSee));
+  // Where the first part begins that was not on the screen; null when there is none.
+  function gap({ height, parts }) {
+    const first = parts[0];
+    if (!first || first.from > NEAR) return 0;
+    return first.to < height - NEAR ? first.to : null;
+  }
 
-  const watcher = new IntersectionObserver((entries) => {
-    for (const { isIntersecting, target } of entries) {
-      const fingerprint = target.closest("[data-request]")?.dataset.fingerprint;
-      if (!isIntersecting || !fingerprint) continue;
-      if (!seen.has(fingerprint)) seen.set(fingerprint, new Set());
-      seen.get(fingerprint).add(target.dataset.mustSee);
+  // The first thing in there that is still to be read.
+  function unread(place) {
+    glance();
+    for (const piece of place.querySelectorAll("[data-must-see]")) {
+      const { height } = piece.getBoundingClientRect();
+      const at = height ? gap(known(piece, height)) : null; // in a fold that is closed it has no height
+      if (at !== null) return { piece, at };
     }
-  }, { threshold: 0.5 });
-
-  function watch() {
-    watcher.disconnect();
-    for (const each of document.querySelectorAll("[data-request] [data-must-see]")) watcher.observe(each);
+    return null;
   }
 
-  watch();
-  for (const moment of ["focus", "pageshow"]) addEventListener(moment, read);
-  document.addEventListener("visibilitychange", read);
-  Object.assign(window.metier, { early, unread, read });
+  // Brought to where it can be read, with a little of what stands before it.
+  function bring({ piece, at }) {
+    scrollTo({ top: scrollY + piece.getBoundingClientRect().top + at - innerHeight / 6, behavior: "instant" });
+    glance();
+    metier.read();
+  }
+
+  new MutationObserver(glance).observe(document.body, { subtree: true, childList: true, attributes: true });
+  for (const moment of ["scroll", "resize", "focus", "pageshow"]) addEventListener(moment, glance, { passive: true });
+  document.addEventListener("visibilitychange", glance);
+  glance();
+  Object.assign(window.metier, { unread, bring });
 })();

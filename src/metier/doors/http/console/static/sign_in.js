@@ -26,7 +26,9 @@ function problem(answer) {
 function wanted() {
   const given = new URLSearchParams(location.hash.slice(1));
   const approval = given.get("approval") ?? "";
-  const there = ID.test(approval) ? PAGE + approval : location.pathname + location.search;
+  // What a link of another site would have asked in his name is not asked: he is led to the page, and fills it in himself.
+  const here = document.body.dataset.there || location.pathname + location.search;
+  const there = ID.test(approval) ? PAGE + approval : here;
   history.replaceState(null, "", there);
   return { token: given.get("token"), there };
 }
