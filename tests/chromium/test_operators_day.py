@@ -51,7 +51,10 @@ def test_an_operators_day_in_a_browser(console: Opens, width: int, scheme: str) 
     at = console(prepare=noter)
 
     def kept(name: str) -> None:
-        shot(page, f"day-{name}-{width}-{scheme}")
+        """In the colours that he works in, and in the others."""
+        for each in ("dark", "light") if scheme == "light" else ("light", "dark"):
+            page.emulate_media(color_scheme=each)
+            shot(page, f"day-{name}-{width}-{each}")
 
     page = at.tab(width=width, scheme=scheme)  # signs in by the link
     assert "#token" not in page.url

@@ -1,7 +1,5 @@
-"""What stands around every page and changes by itself: how much waits, and whether everything is stopped.
-
-A page that is filled by operations cannot look again whenever something is called: its looking would be what it hears of next. So this
-part is asked for alone, and by every page.
+"""What stands around every page and changes by itself: how much waits, and whether everything is stopped. It is asked for alone, and by every
+page: it changes more often than most of them.
 """
 
 from typing import Final
