@@ -49,6 +49,15 @@ def test_a_request_is_decided_in_the_browser_or_in_telegram_and_both_know(consol
         page.get_by_label("Start with the host").select_option(label="yes")
         press(page, "text=Keep what I changed")
         page.wait_for_selector("text=Kept.")
+        chats = at.another(page.context)
+        chats.goto(at.url + "/channels")
+        listening(chats)
+        telegram.state.message(ADA, "is there tea?")
+        chats.click(f"text=telegram, chat {ADA}")  # there by itself
+        chats.wait_for_selector("text=is there tea?")
+        listening(chats)
+        telegram.state.message(ADA, "green, please")
+        chats.wait_for_selector("text=green, please")
         page.goto(at.url + "/approvals")
         listening(page)
 
