@@ -7,11 +7,12 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request
 
@@ -26,6 +27,8 @@ from metier.record.database import Database
 PROJECT = Path(__file__).parent.parent
 SHOTS = PROJECT / "build" / "screenshots"
 METIER = [sys.executable, "-m", "metier"]
+COLOURS = ["color-contrast", "link-in-text-block"]
+"""What axe-core says about colours, as far as it is for everybody."""
 READ_MS = 900
 """So long a person looks at least before a key counts."""
 SKILL = """---
@@ -190,15 +193,26 @@ class Console:
             self.stop()
 
 
+def no_chromium(environ: Mapping[str, str]) -> NoReturn:
+    """What its lack means: whoever has none can do without these tests, but a run that stands for all of them cannot."""
+    if environ.get("CI"):
+        pytest.fail("Chromium is not installed, and without it nothing of the console was looked at")
+    pytest.skip("Chromium is not installed here (apt-get install chromium)")
+
+
 def shot(page: Page, name: str) -> None:
     """A picture, kept as build output."""
     SHOTS.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=SHOTS / f"{name}.png", full_page=True)
 
 
-def serious(page: Page) -> list[str]:
-    """What axe-core finds on this page that keeps people from using it."""
-    found = Axe().run(page).response["violations"]
+def serious(page: Page, *, colours: bool = False) -> list[str]:
+    """What axe-core finds on this page that keeps people from using it; with `colours` only what lies in its colours, which is all that
+    another scheme of them changes."""
+    options = {"resultTypes": ["violations"], **({"runOnly": COLOURS} if colours else {})}
+    if not page.evaluate("typeof axe === 'object'"):
+        page.evaluate(Axe().axe_script)
+    found = page.evaluate("async (options) => (await axe.run(options)).violations", options)
     return [
         f"{each['id']}: {each['help']}: {[node['html'][:160] for node in each['nodes'][:3]]}"
         for each in found

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from console_kit import Console
+from console_kit import Console, no_chromium
+from lived_in import Lived
 
 CHROMIUM = next(
     (each for each in ("/usr/lib/chromium/chromium", shutil.which("chromium") or "") if os.path.exists(each)),
@@ -20,7 +21,7 @@ CHROMIUM = next(
 def chromium() -> Iterator[Browser]:
     """One for all tests of a file, and gone after them: while it is there no other loop can run in this thread."""
     if not CHROMIUM:
-        pytest.skip("Chromium is not installed here (apt-get install chromium)")
+        no_chromium(os.environ)
     with sync_playwright() as playwright:
         # As root, in a container, Chromium's own sandbox cannot be made; what it shows is ours.
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
@@ -40,3 +41,11 @@ def console(chromium: Browser, tmp_path: Path) -> Iterator[Callable[..., Console
     yield make
     for each in opened:
         each.close()
+
+
+@pytest.fixture(scope="module")
+def lived(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lived]:
+    """One that was lived in, for all tests of a file."""
+    made = Lived(chromium, tmp_path_factory.mktemp("lived") / "home")
+    yield made
+    made.close()

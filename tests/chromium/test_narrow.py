@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page
 
-from console_kit import Console, ask, press, serious
+from console_kit import READ_MS, Console, ask, press, serious
 
 Opens = Callable[..., Console]
 BROKEN = """() => {
@@ -86,11 +86,11 @@ def test_the_keyboard_goes_on_where_a_pressed_button_was(console: Opens) -> None
     at.metier("principals", "add", "agent:helper")
     page = at.tab()
     page.goto(at.url + "/people")
-    page.wait_for_timeout(900)
+    page.wait_for_timeout(READ_MS)
     button = page.locator("[aria-label='Revoke agent:helper']")
     button.focus()
     page.keyboard.press("Enter")
-    page.wait_for_timeout(600)
+    page.wait_for_timeout(READ_MS)
     page.keyboard.press("Enter")
     page.wait_for_function("() => !document.querySelector(\"[aria-label='Revoke agent:helper']\")")
     page.wait_for_function("() => document.activeElement.id === 'told'")

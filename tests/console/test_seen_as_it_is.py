@@ -177,7 +177,7 @@ async def explained(owner: Visitor, site: str) -> Seen:
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_web_05_a_link_of_another_page_has_nothing_asked_in_the_name_of_who_follows_it(
+def test_web_04_a_link_of_another_page_has_nothing_asked_in_the_name_of_who_follows_it(
     premises: Premises, site: str
 ) -> None:
     """Another program on this machine is of the same site, and its links come with our cookie."""
@@ -194,7 +194,7 @@ def test_web_05_a_link_of_another_page_has_nothing_asked_in_the_name_of_who_foll
     anyio.run(main)
 
 
-def test_web_05_who_is_signed_in_after_such_a_link_is_led_to_the_page_and_not_to_its_question(
+def test_web_04_who_is_signed_in_after_such_a_link_is_led_to_the_page_and_not_to_its_question(
     premises: Premises,
 ) -> None:
     async def main() -> None:

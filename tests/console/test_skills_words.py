@@ -127,7 +127,7 @@ def test_the_list_names_the_first_things_a_skill_lacks_and_its_page_all(premises
 
 
 def test_what_is_shadowed_says_so_also_where_it_lacks_something(premises: Premises) -> None:
-    for folder in (premises.machine.skills, premises.machine.project / "skills"):
+    for folder in (premises.machine.skills, premises.machine.home / ".claude" / "skills"):
         write_skill(folder / "tea", metadata=json.dumps(NEEDS))
 
     async def main() -> None:
@@ -184,12 +184,15 @@ def test_what_ships_and_nobody_started_speaks_of_its_button_and_not_of_a_command
     anyio.run(main)
 
 
-def test_what_was_switched_off_does_not_say_that_starting_it_is_enough(premises: Premises) -> None:
+@pytest.mark.parametrize("name", [TELEGRAM, "fs_read"])
+def test_what_was_switched_off_says_so_once_and_not_that_starting_it_is_enough(
+    premises: Premises, name: str
+) -> None:
     async def main() -> None:
         async with premises.serving() as house, visiting(house) as owner:
-            page = await owner.see(f"/skills/{TELEGRAM}")
+            page = await owner.see(f"/skills/{name}")
             await owner.send(page.form("Switch it off at once"), why="it smells")
-            off = await owner.see(f"/skills/{TELEGRAM}")
+            off = await owner.see(f"/skills/{name}")
             about = off.section("stands-title").text
             assert stands(off) == "switched off" and about.count("it smells") == 1
             assert "a button below" not in about

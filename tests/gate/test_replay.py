@@ -346,3 +346,40 @@ def test_a_tool_is_meant_by_what_models_are_told_and_of_one_that_is_gone_that_is
     assert (gone.state, set(gone.after)) == ("undecidable", {ALLOW, DENY})
     assert "is not recorded, and the tool is gone" in gone.unknown[0]
     assert replayed(new, past("allow", BY_LADDER, tool="notes/add")).after == (ALLOW,)
+
+
+def test_calls_that_are_alike_are_told_apart_where_a_condition_looks_at_more_of_them() -> None:
+    replay, alike = Replay(rules(LOOKS), TOOLS), past("allow", BY_LADDER)
+    ends: list[tuple[Decision, ...]] = []
+    for kept in ({"path": "/etc"}, {"path": "/srv"}, GONE, {"path": "/etc"}):
+        given: dict[str, Json | Gone] = {"arguments": kept, "cwd": ""}
+        found = replay.one(alike, given.__getitem__)
+        assert found == replayed(rules(LOOKS), alike, kept)
+        ends.append(found.after)
+    assert ends == [(DENY,), (ALLOW,), (ALLOW, DENY), (DENY,)]
+
+
+def test_what_a_call_is_judged_by_is_never_taken_from_another() -> None:
+    def beside(_name: str) -> Json:
+        raise AssertionError("no condition looks at anything")
+
+    new = rules(rule(DENY, tool="fs.write"), rule(ASK, 2, principal="agent:b"), rule(DENY, 3, channel="sms"))
+    changes: list[dict[str, Any]] = [
+        {},
+        {"principal": "agent:b", "tool": "other"},
+        {"tool": "other"},
+        {"tool": "other", "channel": "sms"},
+        {"tool": "other", "policy": "sha256:new"},
+        {"tool": "other", "trust_level": ""},
+        {"tool": "other", "decision": "nobody knows"},
+        {"tool": "… [cut, 5"},
+    ]
+    pasts = [past("allow", BY_LADDER, **change) for change in changes]
+    pasts += [past("deny", "no layer allowed it"), past("deny", BY_LADDER, code="record_unavailable")]
+    pasts += [past("ask", BY_LADDER, tool="other"), past("ask", "rule 1: so", tool="other")]
+    together = Replay(new, TOOLS)
+    for _ in range(2):
+        for number, each in enumerate(pasts):
+            found = together.one(each, beside)
+            assert found == Replay(new, TOOLS).one(each, beside), number
+            assert found is None or found.judgement is each

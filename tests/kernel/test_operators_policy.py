@@ -1,11 +1,16 @@
 """The rules with their examples, what every layer would say to a call, and other rules over the past: operations behind the gate."""
 
+import threading
 from pathlib import Path
+from typing import Any
 
+import anyio
 import pytest
+from anyio import to_thread
 
 from metier.config.ground import POLICY
 from metier.gate.rule_file import examine_text
+from metier.kernel import policy_desk
 from metier.kernel.replaying import Bounds, replayed
 from office import AGENT, NARROW, SKILL, VIEWER, Office
 
@@ -59,8 +64,9 @@ def test_a_rule_whose_example_does_not_hold_is_told_as_such(office: Office) -> N
     async def act(office: Office) -> None:
         assert (await office.ask("policy.rules"))["there"] is False
         ruled(office, RULE.replace('args = { name = "other" }', 'args = { name = "writing-skills" }'))
-        # Rules that cannot be used deny everything, looking included.
-        assert (await office.no("policy.rules"))[0] == "forbidden"
+        # Rules that cannot be used deny everything but looking at them: somebody has to mend them.
+        told = await office.ask("policy.rules")
+        assert (told["ok"], told["rules"][0]["ok"]) == (False, False)
 
     office.run(act)
     found = examine_text(RULE.replace('args = { name = "other" }', 'args = { name = "writing-skills" }'))
@@ -111,6 +117,63 @@ def test_other_rules_are_tried_on_the_past(office: Office) -> None:
         catalog, database = office.engine.seen.catalog, office.engine.state.database
         assert replayed(database, rules, catalog, Bounds(records=1))["cut"] == "rows"
         assert replayed(database, rules, catalog, Bounds(seconds=-1.0))["cut"] == "time"
+
+    office.run(act)
+
+
+def test_the_past_is_gone_through_in_parts_and_each_call_is_judged_in_one_of_them(office: Office) -> None:
+    async def act(office: Office) -> None:
+        for _ in range(5):
+            await office.call("read_skill", AGENT, **READ)
+        rules, catalog, database = (
+            examine_text(RULE).rules,
+            office.engine.seen.catalog,
+            office.engine.state.database,
+        )
+        whole = replayed(database, rules, catalog, Bounds())
+        seen: list[object] = []
+        before = 0
+        while True:
+            part: Any = replayed(
+                database, rules, catalog, Bounds(newest_first=True, before=before, seconds=-1.0)
+            )
+            seen += part["calls"]
+            if not part["cut"]:
+                break
+            assert part["cut"] == "time" and part["through_at"].startswith("20")
+            assert not before or part["through"] < before, "it comes further each time"
+            before = part["through"]
+        assert seen[::-1] == whole["calls"]
+        assert len(seen) == 5
+        last = await office.ask(
+            "policy.replay", VIEWER, rules=RULE, newest_first=True, before=before, seconds=0.5
+        )
+        assert (last["cut"], last["through_at"]) == ("", "")
+        newest = await office.ask("policy.replay", rules=RULE, newest_first=True)
+        assert newest["calls"] == seen
+        for odd in ({"seconds": 0}, {"seconds": 11}, {"before": -1}, {"newest_first": 1}):
+            assert (await office.no("policy.replay", **odd))[0] == "invalid_arguments"
+
+    office.run(act)
+
+
+def test_a_short_walk_does_not_wait_for_a_long_one(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended, begun = threading.Event(), threading.Event()
+
+    def slow(*given: Any) -> dict[str, Any]:
+        if given[-1].seconds > 1:
+            begun.set()
+            assert ended.wait(20)
+        return replayed(*given)
+
+    monkeypatch.setattr(policy_desk, "replayed", slow)
+
+    async def act(office: Office) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(office.ask, "policy.replay")
+            assert await to_thread.run_sync(begun.wait, 20)
+            assert (await office.ask("policy.replay", seconds=0.1))["ok"] is True
+            ended.set()
 
     office.run(act)
 

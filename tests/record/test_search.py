@@ -7,7 +7,7 @@ import pytest
 from metier.record.audit import AuditLog, Intent
 from metier.record.chain import Act
 from metier.record.database import Database
-from metier.record.search import Query, of_call, record_at, search
+from metier.record.search import Query, of_call, record_at, search, story_of
 
 
 @pytest.fixture(autouse=True)
@@ -78,3 +78,15 @@ def test_everything_of_one_call(database: Database) -> None:
             "skill_executed",
         ]
         assert record_at(connection, 99) is None
+
+
+def test_the_story_of_a_call_is_its_own_whatever_its_id_looks_like(database: Database) -> None:
+    log, ids = AuditLog(database), ["a_%", "aX%", "A_%", "a_", "a_%!", 'a"_%']
+    for id in ids:
+        log.refused(Act(principal="agent:cli", call_id=id), code="no", reasons=(f"not {id}",))
+        log.refused(Act(principal="agent:cli", call_id="inner", parent=id), code="no", reasons=())
+    with database.reading() as connection:
+        for id in ids:
+            own, inside = story_of(connection, id)
+            assert [each.call_id for each in own] == [id]
+            assert [each.parent for each in inside] == [id]

@@ -308,8 +308,8 @@ class _Judge:
         if skill.status == "disabled":  # its own manifest says so, and nobody else can say otherwise
             return each
         if skill.status == "pending_approval" and not stand.digest and stand.status != "disabled":
-            return msgspec.structs.replace(each, vouched=False)  # until the operator trusts these very bytes
-        if stand is not UNBOUND or skill.status != "active":
+            each = msgspec.structs.replace(each, vouched=False)  # until the operator trusts these very bytes
+        elif stand is not UNBOUND or skill.status != "active":
             skill = msgspec.structs.replace(skill, status=stand.status, why=stand.why, digest=stand.digest)
             each = msgspec.structs.replace(each, skill=skill)
         if skill.asks_network and (each.root.kind != "bundled" or skill.dialect != "xbot"):

@@ -5,7 +5,7 @@ from typing import Final
 from metier.dialects.draft import Draft
 from metier.dialects.names import code_points, is_standard, name_problem, style_problems
 from metier.model.skill import Tool
-from metier.model.text import INVISIBLE, hidden, one_line, visible
+from metier.model.text import hidden, one_line, visible
 
 LONGEST_DESCRIPTION: Final = 1024
 
@@ -52,8 +52,6 @@ def check_told(draft: Draft, tool: Tool, description: str) -> None:
 
 def check_hidden(draft: Draft, key: str, text: str) -> None:
     """Say that a text holds what nobody sees."""
-    if (text.isascii() and text.isprintable()) or not INVISIBLE.search(text):
-        return
     if unseen := hidden(text):
         message = f"{key} holds characters that cannot be seen ({code_points(unseen)}); remove them"
         draft.note("hidden_characters", "warning", message, key)

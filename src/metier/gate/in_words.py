@@ -8,7 +8,8 @@ from typing import Final, cast
 
 from metier.model.approval import Approval, Shown, StandingGrant
 from metier.model.digest import Json
-from metier.model.exact import laid_out, misleading, quoted
+from metier.model.exact import laid_out, quoted
+from metier.model.misleading import misleading
 from metier.model.session import in_words
 from metier.model.text import one_line
 

@@ -51,8 +51,8 @@ _KIND: Final = (
 )
 """What of a call its end depends on, as long as no condition looks at more of it."""
 _kind: Final = attrgetter(*_KIND)
-_KINDS: Final = 4_096
-"""That are remembered."""
+_KINDS: Final = 8_192
+"""Of calls, that are remembered."""
 _DECISIONS: Final = {"allow": Decision.ALLOW, "ask": Decision.ASK, "deny": Decision.DENY}
 
 
@@ -110,7 +110,7 @@ class Replay:
         self._rules = rules
         self._tools = tools
         # Calls are alike: a thousand rules are gone through once for each kind of call, not for each call.
-        self._about = lru_cache(maxsize=1024)(self._concerned)
+        self._about = lru_cache(maxsize=_KINDS)(self._concerned)
         self._alike = lru_cache(maxsize=_KINDS)(self._of_kind)
 
     def one(self, judgement: Judgement, beside: Beside) -> Replayed | None:

@@ -15,7 +15,7 @@ from metier.gate.rules import FIELDS
 from metier.kernel.idle_rules import idle_rules
 from metier.kernel.operation import NOTHING, Asked, Module, OperationError, module
 from metier.kernel.operators import BAD_PARAMS, Desk, for_operators, taking, text
-from metier.kernel.replaying import Bounds, replayed
+from metier.kernel.replaying import MOST_SECONDS, Bounds, replayed
 from metier.model.digest import Json
 from metier.model.outcome import Refused
 from metier.model.role import APPROVE, READ_AUDIT
@@ -31,6 +31,11 @@ _WHEN: Final[dict[str, Json]] = {
     "type": "string",
     "pattern": "^([0-9]{4}(-[0-9]{2}(-[0-9]{2}(T[0-9]{2}(:[0-9]{2}(:[0-9]{2})?)?)?)?)?)?$",
 }
+_SECONDS: Final[dict[str, Json]] = {"type": "number", "exclusiveMinimum": 0, "maximum": MOST_SECONDS}
+_NUMBER: Final[dict[str, Json]] = {"type": "integer", "minimum": 0, "maximum": 2**53 - 1}
+_YES: Final[dict[str, Json]] = {"type": "boolean"}
+_BRIEF: Final = 1.0
+"""Seconds. What takes no longer does not wait for what may."""
 _RULES: Final[dict[str, Json]] = {"type": "string", "maxLength": 1_048_576}
 _DECISIONS: Final = (Decision.ALLOW, Decision.ASK, Decision.DENY)
 
@@ -43,6 +48,8 @@ class PolicyDesk:
         self._desk = desk
         self._alone = CapacityLimiter(1)
         """One walk through the past at a time: each reads much."""
+        self._brief = CapacityLimiter(1)
+        """And one that is soon over."""
 
     def module(self) -> Module:
         """`policy.rules`, `explain` and `replay`."""
@@ -68,7 +75,14 @@ class PolicyDesk:
                 "policy.replay",
                 self._replay,
                 "Which recorded calls would have ended otherwise under other rules, or under those of today.",
-                taking(since=_WHEN, until=_WHEN, rules=_RULES),
+                taking(
+                    since=_WHEN,
+                    until=_WHEN,
+                    rules=_RULES,
+                    newest_first=_YES,
+                    before=_NUMBER,
+                    seconds=_SECONDS,
+                ),
                 permission=READ_AUDIT,
                 effect="read",
             ),
@@ -125,9 +139,19 @@ class PolicyDesk:
         if until and since > until:
             raise OperationError(BAD_PARAMS, f"{since} is after {until}")
         rules = asked.arguments.get("rules")
-        bounds = Bounds(since=since, until=until)
+        before, seconds = asked.arguments.get("before"), asked.arguments.get("seconds")
+        bounds = Bounds(
+            since=since,
+            until=until,
+            before=before if isinstance(before, int) else 0,
+            newest_first=asked.arguments.get("newest_first") is True,
+            seconds=float(seconds) if isinstance(seconds, int | float) else MOST_SECONDS,
+        )
         return await to_thread.run_sync(
-            self._replayed, rules if isinstance(rules, str) else None, bounds, limiter=self._alone
+            self._replayed,
+            rules if isinstance(rules, str) else None,
+            bounds,
+            limiter=self._brief if bounds.seconds <= _BRIEF else self._alone,
         )
 
     def _replayed(self, rules: str | None, bounds: Bounds) -> Json:
@@ -159,6 +183,7 @@ _NOTHING_REPLAYED: Final[dict[str, Json]] = {
     "calls_left_out": 0,
     "cut": "",
     "through": 0,
+    "through_at": "",
 }
 
 

@@ -10,12 +10,14 @@ from msgspec import Struct
 from metier.catalog.catalog import Catalog
 from metier.catalog.function_names import outward
 from metier.disclosure.read_skill import TOOL as READ_SKILL
+from metier.errors import RecordError
 from metier.gate.reachable import TAKES_AWAY
 from metier.gate.replay import Known, Replay, Replayed
 from metier.gate.rules import Rules
 from metier.model.digest import Json
 from metier.record.database import Database
 from metier.record.judgements import judgements
+from metier.record.search import record_at
 
 MOST_SECONDS: Final = 10.0
 MOST_RECORDS: Final = 100_000
@@ -31,8 +33,34 @@ class Bounds(Struct, frozen=True, kw_only=True):
     since: str = ""
     until: str = ""
     """As records have times, or the beginning of one; a day is all of that day."""
+    before: int = 0
+    """Only records with a smaller number; 0 for all."""
+    newest_first: bool = False
     seconds: float = MOST_SECONDS
     records: int = MOST_RECORDS
+
+
+@final
+class _Reach:
+    """How far it came, and why no further."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._over = time.monotonic() + bounds.seconds
+        self.looked_at = 0
+        """Calls."""
+        self.cut = ""
+        self.through = 0
+
+    def enough(self, seq: int) -> bool:
+        """Whether record `seq` is no longer looked at."""
+        if self.looked_at >= self._bounds.records:
+            self.cut = "rows"
+        elif self.through and time.monotonic() > self._over:  # so whoever goes on from there comes further
+            self.cut = "time"
+        else:
+            self.through = seq
+        return bool(self.cut)
 
 
 def known_tools(catalog: Catalog) -> Iterator[tuple[str, Known]]:
@@ -56,18 +84,23 @@ def replayed(database: Database, rules: Rules, catalog: Catalog, bounds: Bounds)
     counts: Counter[str] = Counter()
     kinds: Counter[tuple[str, ...]] = Counter()
     calls: list[Json] = []
-    over, cut, through = time.monotonic() + bounds.seconds, "", 0
-    for judgement, beside in judgements(database, since=bounds.since or 0):
-        if bounds.until and judgement.at[: len(bounds.until)] > bounds.until:
-            break
-        if counts.total() >= bounds.records or time.monotonic() > over:
-            cut = "rows" if counts.total() >= bounds.records else "time"
-            break
-        through, found = judgement.seq, replay.one(judgement, beside)
-        counts[found.state if found is not None else "unasked"] += 1
-        if found is None or found.state == "same":
+    reach = _Reach(bounds)
+    past = judgements(
+        database,
+        since=bounds.since or 0,
+        until=bounds.until,
+        before=bounds.before,
+        newest_first=bounds.newest_first,
+        enough=reach.enough,
+    )
+    for judgement, beside in past:
+        reach.looked_at += 1
+        found = replay.one(judgement, beside)
+        state = found.state if found is not None else "unasked"
+        counts[state] += 1
+        if found is None or state == "same":
             continue
-        if found.state == "otherwise":
+        if state == "otherwise":
             kinds[_was(found), *_would_be(found)] += 1
         if len(calls) < MOST_CALLS:
             calls.append(_call(found))
@@ -80,9 +113,20 @@ def replayed(database: Database, rules: Rules, catalog: Catalog, bounds: Bounds)
         ],
         "calls": calls,
         "calls_left_out": counts["otherwise"] + counts["undecidable"] - len(calls),
-        "cut": cut,
-        "through": through,
+        "cut": reach.cut,
+        "through": reach.through,
+        "through_at": _at(database, reach.through) if reach.cut else "",
     }
+
+
+def _at(database: Database, seq: int) -> str:
+    """When record `seq` was written; empty where that cannot be read."""
+    with database.reading() as connection:
+        try:
+            found = record_at(connection, seq)
+        except RecordError:  # it may be one that was passed over
+            return ""
+    return found.at if found is not None else ""
 
 
 def _was(found: Replayed) -> str:

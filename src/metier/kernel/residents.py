@@ -187,6 +187,12 @@ class Residents:
             if self._removed is not None:
                 await self._removed(name)
             await to_thread.run_sync(fares, self._store, name, "disabled", said)
+        try:
+            await self._live.reload()  # the catalog has it as one that lives until somebody looks
+        except MetierError as error:  # it is ended all the same
+            _log.warning(
+                "%s was ended; what is there now could not be looked at: %s", one_line(name, 80), error
+            )
         return said
 
     async def reload_enabled(self, by: str) -> tuple[list[str], dict[str, str]]:

@@ -44,6 +44,12 @@ def recorded(payloads: Mapping[str, str], keys: Stored, kept: Stored) -> dict[st
     }
 
 
+def recorded_one(name: str, payloads: Mapping[str, str], keys: Stored, kept: Stored) -> bytes | None:
+    """One of them: the others are not held against their digests for it."""
+    found, key = apart(kept) or {}, key_of(name, payloads, keys)
+    return found[name] if key and name in found and keyed_digest(key, found[name]) == payloads[name] else None
+
+
 def key_of(name: str, payloads: Mapping[str, str], keys: Stored) -> bytes:
     """The key of one payload of a record; empty where there is none."""
     if name not in payloads or type(keys) is not bytes or len(keys) != KEY_BYTES * len(payloads):

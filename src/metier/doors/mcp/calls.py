@@ -36,7 +36,8 @@ from metier.model.approval import Approval
 from metier.model.call import Call, Surroundings
 from metier.model.confirmation_flag import FLAG, without_flag
 from metier.model.digest import Json
-from metier.model.exact import laid_out, misleading, quoted
+from metier.model.exact import laid_out, quoted
+from metier.model.misleading import misleading
 from metier.model.outcome import Outcome, Pending, Refused
 from metier.model.role import APPROVE, ROLES
 from metier.model.skill import Tool

@@ -16,7 +16,7 @@ from metier.doors.http.endpoint import Asking
 from metier.doors.http.problem import not_found
 from metier.gate.in_words import grant_lines, permissions
 from metier.model.approval import Approval, Scope
-from metier.model.exact import misleading
+from metier.model.misleading import misleading
 from metier.model.role import APPROVE, READ_AUDIT
 from metier.record.approvals import approval_in, approvals_in
 from metier.record.asked_about import tools_of

@@ -40,11 +40,12 @@
     "[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200f" +
       "\\u2028-\\u202e\\u2060-\\u206f\\u2800\\u3164\\ufe00-\\ufe0d\\ufeff\\uffa0\\ufff0-\\ufffc\\ud800-\\udfff\\u{13430}-\\u{1345f}\\u{1bca0}-\\u{1bca3}" +
       "\\u{1d173}-\\u{1d17a}\\u{e0000}-\\u{e0fff}]" +
-      "|(?<=[\\p{Mn}\\p{Me}]{4})[\\p{Mn}\\p{Me}]" + // what is piled up paints over other lines
       "|(?<![" + PICTURE + "0-9#*\\ufffd])[\\ufe0e\\ufe0f]|(?<=[0-9#*])[\\ufe0e\\ufe0f](?!\\u20e3)", // one styles an emoji; others carry hidden bytes
     "gu",
   );
-  const seen = (text) => text.replaceAll("\r\n", "\n").replace(UNSEEN, (each) => "\\u{" + each.codePointAt(0).toString(16) + "}");
+  const PILED = /(?<=[\p{Mn}\p{Me}]{4})[\p{Mn}\p{Me}]+/gu; // what is piled up paints over other lines
+  const spelled = (text) => [...text].map((each) => "\\u{" + each.codePointAt(0).toString(16) + "}").join("");
+  const seen = (text) => text.replaceAll("\r\n", "\n").replace(UNSEEN, spelled).replace(PILED, spelled);
 
   function spellOut(place) {
     const walker = document.createTreeWalker(place, NodeFilter.SHOW_TEXT);
