@@ -232,3 +232,12 @@ def test_what_a_run_asked_for_and_was_refused_is_listed_in_words_and_bounded() -
     assert len(seen.asked) == 50 and seen.more == 17
     odd: dict[str, Json] = {"run": {"sandbox": 5}}
     assert story._seen(odd) is None and "run" in odd, "what has another shape is shown as it is"
+
+
+def test_a_conversation_that_there_is_not_is_not_found_as_everything_else(premises: Premises) -> None:
+    async def main() -> None:
+        async with premises.serving() as house, visiting(house) as owner:
+            page = await owner.see("/channels/threads/999999", 404)
+            assert "no such conversation" in page.live.text
+
+    anyio.run(main)

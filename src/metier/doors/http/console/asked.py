@@ -20,6 +20,8 @@ class Unanswered(Struct, frozen=True, kw_only=True):
     """Why something is not shown."""
 
     why: str
+    code: str = ""
+    """Of an operation that failed: its own."""
 
 
 async def asked(
@@ -36,8 +38,8 @@ async def asked(
             return await to_thread.run_sync(lambda: msgspec.convert(outcome.value, shape))
         case Refused():
             return Unanswered(why="; ".join(outcome.reasons))
-        case Failed(value={"message": str(message)}):
-            return Unanswered(why=message)
+        case Failed(value={"message": str(message), **rest}):
+            return Unanswered(why=message, code=str(rest.get("code", "")))
         case Failed():
             return Unanswered(why=outcome.message)
         case Pending():

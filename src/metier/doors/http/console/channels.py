@@ -5,6 +5,8 @@ from typing import Any, Final
 from metier.doors.http.console.asked import Unanswered, asked
 from metier.doors.http.console.page import Page
 from metier.doors.http.endpoint import Asking
+from metier.doors.http.problem import not_found
+from metier.kernel.channel_rules import UNKNOWN
 from metier.model.digest import Json
 from metier.model.role import EXECUTE
 
@@ -22,6 +24,8 @@ async def _channels(asking: Asking) -> dict[str, object]:
 async def _thread(asking: Asking) -> dict[str, object]:
     number = int(asking.given["thread"])
     found = await asked(asking, "conv.get_thread", {"thread_id": number, "limit": _MOST}, dict[str, Any])
+    if isinstance(found, Unanswered) and found.code == UNKNOWN:
+        raise not_found("there is no such conversation")
     return {
         "number": number,
         "found": None if isinstance(found, Unanswered) else found,

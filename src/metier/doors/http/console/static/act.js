@@ -151,8 +151,9 @@
 
   async function submitted(form) {
     const button = form.querySelector("button");
-    if (!("atOnce" in form.dataset) && tooEarly(form)) return;
-    if ("twice" in form.dataset && button.dataset.armed === undefined) {
+    const armed = button.dataset.armed !== undefined; // its longer words moved it, and he knows what he pressed before
+    if (!armed && !("atOnce" in form.dataset) && tooEarly(form)) return;
+    if ("twice" in form.dataset && !armed) {
       button.dataset.armed = performance.now();
       const words = button.textContent;
       button.textContent = form.dataset.twice;
