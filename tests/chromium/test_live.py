@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, Route
 
 from console_kit import READ_MS, Console, ask, listening, noter, press, until
 from metier.record.newest import after
@@ -149,6 +149,28 @@ def test_how_long_ago_it_was_and_how_much_is_left_stays_right_on_a_page_that_nob
     page.evaluate("document.querySelector('[data-request] time').textContent = ''")
     page.clock.fast_forward(120_000)
     until(lambda: time.inner_text().startswith("2 min"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tabs", [1, 2])
+def test_what_happens_after_a_page_was_made_and_before_it_can_listen_is_on_it_all_the_same(
+    console: Opens, tabs: int
+) -> None:
+    at = console()
+    page = at.tab()
+    listening(page)
+    if tabs == 2:  # somebody listens already; else the page itself begins to
+        page = at.another(page.context)
+    asked: list[str] = []
+
+    def held_up(route: Route) -> None:
+        asked.append(ask(at))
+        route.continue_()
+
+    page.route("**/live.js", held_up)
+    page.goto(at.url + "/approvals")
+    page.wait_for_selector(f"[data-request={asked[0]}]")
+    assert page.inner_text("#waiting-count") == "1" and at.wrong == []
 
 
 @pytest.mark.slow

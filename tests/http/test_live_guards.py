@@ -314,7 +314,10 @@ def test_a_file_of_rules_that_was_changed_by_hand_is_told_once() -> None:
     async def main() -> None:
         async with record.running() as live:
             _, stream, stop = await live.listen(ANN, None, everything)
-            await anyio.sleep(0.05)
+            private: Any = live
+            with anyio.fail_after(5):
+                while private._files is None:
+                    await anyio.sleep(0.01)
             assert nothing_more(stream)
             record.files = ("other rules",)
             with anyio.fail_after(5):

@@ -16,9 +16,9 @@ def tools_of(connection: "sqlite3.Connection", approvals: Iterable[str]) -> dict
     for each in approvals if known(connection) else ():
         row = connection.execute("SELECT record FROM approval WHERE id = ?", (each,)).fetchone()
         record = record_at(connection, row[0]) if row is not None and isinstance(row[0], int) else None
-        about = (
-            (record.approval, record.evidence) if record is not None else ()
-        )  # of one that was used: the run
-        if record is not None and each in about and record.tool:
+        if record is None or not record.tool:
+            continue
+        # Of a request that was used, its run is the last record, which names it as its evidence.
+        if each in (record.approval, record.evidence):
             found[each] = record.tool
     return found

@@ -1,9 +1,10 @@
 """`GET /api/v1/events`: what happens, as Server-Sent Events."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final, final
 
 from anyio import to_thread
+from msgspec import Meta, Struct
 from starlette.responses import StreamingResponse
 
 from metier.doors.http.endpoint import Asking, Endpoint
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
 BEAT_SECONDS: Final = 15.0
 LOOK_SECONDS: Final = 1.0
 """So long somebody who was revoked may still be told something."""
+
+
+@final
+class After(Struct, frozen=True, kw_only=True):
+    """From where on he wants to be told; a browser cannot say it in a header."""
+
+    after: Annotated[int, Meta(ge=0, lt=10**15)] | None = None
 
 
 class _Stream(StreamingResponse):
@@ -50,8 +58,11 @@ async def _events(asking: Asking) -> object:
         come_so = await to_thread.run_sync(serving.gatekeeper.still, identity)
         return come_so and await asking.rights() >= rights
 
-    last = asking.request.headers.get("last-event-id", "")
-    after = int(last) if last.isascii() and last.isdigit() and len(last) < 16 else None
+    last = asking.request.headers.get(
+        "last-event-id", ""
+    )  # of who was cut off: it is newer than what he began with
+    given: After = asking.query
+    after = int(last) if last.isascii() and last.isdigit() and len(last) < 16 else given.after
     missed, changes, stop = await serving.live.listen(identity.principal, after, may_see)
     return _Stream(frames(missed, changes, still, beat=BEAT_SECONDS, look=LOOK_SECONDS), stop)
 
@@ -63,6 +74,7 @@ ENDPOINTS: Final = (
         about="What happens, as it happens: what waits and what was decided, calls that began and ended, skills that changed.",
         does=_events,
         headers=("Last-Event-ID",),
+        query=After,
         stream=True,
         problems=(503,),
     ),

@@ -32,6 +32,7 @@ from metier.doors.http.routing import Answering, only
 from metier.doors.http.serving import Serving
 from metier.errors import MetierError
 from metier.model.text import one_line
+from metier.record.newest import newest
 from metier.record.pending import pending_in
 
 PAGES: Final[tuple[Page, ...]] = (
@@ -121,17 +122,19 @@ async def _around(asking: Asking) -> dict[str, object]:
     steering = await serving.gatekeeper.steering()
     database = serving.engine.state.database
 
-    def looked() -> tuple[int, str]:
+    def looked() -> tuple[int, int, str]:
+        seq = newest(database)  # first: what comes while the page is made is told to it afterwards
         with database.reading() as connection:
             waiting = pending_in(connection)
-        return waiting, serving.engine.state.trouble(serving.engine.seen).why
+        return seq, waiting, serving.engine.state.trouble(serving.engine.seen).why
 
-    waiting, trouble = await to_thread.run_sync(looked)
+    seq, waiting, trouble = await to_thread.run_sync(looked)
     rights = await asking.rights()
     return {
         "me": asking.identity.principal.id,
         "menu": [(name, path) for name, path in MENU if _RIGHTS[path] & rights],
         "rights": rights,
+        "seq": seq,
         "stopped": steering.stopped,
         "trouble": trouble,
         "waiting": waiting,
@@ -145,6 +148,7 @@ def _refused(refusal: Refusal, about: Mapping[str, object]) -> Response:
             "rights": frozenset[str](),
             "stopped": "",
             "trouble": "",
+            "seq": 0,
             "waiting": 0,
             **about,
             "problem": refusal.problem,

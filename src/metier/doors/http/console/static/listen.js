@@ -6,6 +6,9 @@ const LATEST_MS = 10_000;
 let source = null;
 let wait = SOONEST_MS;
 let state = "begins";
+let last = 0; // number of the last record that was told
+const REMEMBERED = 200;
+const recent = []; // what was told lately, for a page that comes meanwhile
 
 const KINDS = [
   "approval.pending", "approval.decided", "call.began", "call.ended", "call.refused", "call.cancelled", "runtime.stopped", "runtime.resumed",
@@ -25,8 +28,17 @@ function tell(message) {
   for (const tab of tabs) tab.postMessage(message);
 }
 
+function heard(change) {
+  if (change.seq) last = change.seq;
+  if (change.look) return;
+  const topics = topicsOf(change);
+  recent.push({ seq: change.seq, at: Date.now(), topics });
+  if (recent.length > REMEMBERED) recent.shift();
+  tell({ topics });
+}
+
 function listen() {
-  source = new EventSource("/api/v1/events");
+  source = new EventSource("/api/v1/events?after=" + last);
   source.onopen = () => {
     wait = SOONEST_MS;
     state = "there";
@@ -40,20 +52,28 @@ function listen() {
     setTimeout(listen, wait);
     wait = Math.min(wait * 2, LATEST_MS);
   };
-  for (const kind of KINDS) source.addEventListener(kind, (event) => {
-    const change = JSON.parse(event.data);
-    if (!change.look) tell({ topics: topicsOf(change) });
-  });
+  for (const kind of KINDS) source.addEventListener(kind, (event) => heard(JSON.parse(event.data)));
 }
 
-function joined(tab) {
+// A page says up to which record it shows things, and when it began to come: what happened after that and before it could listen is told
+// to it now.
+function joined(tab, { seq, since }) {
   tabs.add(tab);
-  tab.onmessage = (event) => {
-    if (event.data === "bye") tabs.delete(tab);
-  };
   tab.postMessage({ state });
-  if (source === null && tabs.size === 1) listen();
+  if (source === null && tabs.size === 1) {
+    last = seq;
+    listen();
+  } else {
+    for (const each of recent) if (each.seq ? each.seq > seq : each.at > since) tab.postMessage({ topics: each.topics });
+  }
 }
 
-if ("onconnect" in self) self.onconnect = (event) => joined(event.ports[0]);
-else joined(self); // a browser without shared workers: each tab listens for itself
+function met(tab) {
+  tab.onmessage = ({ data }) => {
+    if (data === "bye") tabs.delete(tab);
+    else joined(tab, data);
+  };
+}
+
+if ("onconnect" in self) self.onconnect = (event) => met(event.ports[0]);
+else met(self); // a browser without shared workers: each tab listens for itself

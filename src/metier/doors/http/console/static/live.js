@@ -87,13 +87,10 @@
 
   function connect() {
     const url = trusted.createScriptURL(here.dataset.worker);
-    if (window.SharedWorker) {
-      const shared = new SharedWorker(url);
-      shared.port.onmessage = (event) => told(event.data);
-      addEventListener("pagehide", () => shared.port.postMessage("bye"));
-    } else {
-      new Worker(url).onmessage = (event) => told(event.data);
-    }
+    const line = window.SharedWorker ? new SharedWorker(url).port : new Worker(url);
+    line.onmessage = (event) => told(event.data);
+    line.postMessage({ seq: Number(document.body.dataset.seq), since: performance.timeOrigin });
+    addEventListener("pagehide", () => line.postMessage("bye"));
   }
 
   // What stands outside of what is fetched again.
