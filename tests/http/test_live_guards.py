@@ -136,6 +136,26 @@ def test_who_comes_back_is_told_what_he_missed_and_nothing_of_it_twice() -> None
     anyio.run(main)
 
 
+def test_who_knows_more_than_was_told_yet_missed_nothing_and_is_not_sent_to_look_anew() -> None:
+    """A page is made of the record as it is, and what looks for others comes a moment later."""
+    record = Record(upto=5)
+
+    async def main() -> None:
+        live: Any = record.live
+        _, first, stop_first = await live.listen(BOT, None, everything)
+        record.upto = 8  # not looked for yet
+        missed, stream, stop = await live.listen(ANN, 8, everything)
+        assert missed == []
+        await live._look()
+        assert await told(stream, 3) == [6, 7, 8] and await told(first, 3) == [6, 7, 8]
+        missed, _, stop_again = await live.listen(ANN, 9, everything)  # the control: of another record
+        assert [each.kind for each in missed] == ["reset"]
+        for each in (stop, stop_first, stop_again):
+            each()
+
+    anyio.run(main)
+
+
 def test_what_was_read_before_is_not_told_again() -> None:
     record = Record(upto=3)
 

@@ -224,14 +224,18 @@ class Live:
             receive.close()
 
         try:
-            missed = await self._missed(known, self._seen, may_see) if known is not None else []
+            missed = await self._missed(known, last, self._seen, may_see) if known is not None else []
         except BaseException:
             stop()  # whoever could not be told what he missed keeps nobody's place
             raise
         return missed, receive, stop
 
-    async def _missed(self, known: int, upto: int, may_see: Callable[[Change], bool]) -> list[Change]:
-        if known > upto or upto - known > MOST_MISSED:
+    async def _missed(
+        self, known: int, last: int, upto: int, may_see: Callable[[Change], bool]
+    ) -> list[Change]:
+        """What came after record `known`, up to `upto`: later ones are told like everything from now on. `last` is the newest there is; who
+        knows of a later one knows another record than this."""
+        if known > last or upto - known > MOST_MISSED:
             return [Change(kind="reset", seq=upto)]
         found: list[Change] = []
         while known < upto:
