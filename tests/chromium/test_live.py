@@ -122,13 +122,21 @@ def test_rules_that_are_changed_by_hand_are_on_the_page_at_once(console: Opens) 
 def test_a_page_that_is_filled_by_operations_does_not_hear_its_own_looking(console: Opens) -> None:
     at = console()
     page = at.tab()
-    for path in ("/usage", "/people", "/policy", "/schedules", "/channels"):
+    for path in ("/usage", "/people", "/policy", "/schedules", "/channels", "/channels/threads/999"):
         page.goto(at.url + path)
         listening(page)
         asked: list[str] = []
         page.on("request", lambda each, asked=asked: asked.append(each.url))
         page.wait_for_timeout(1_500)
         assert [each for each in asked if each.endswith(path)] == [], path
+    rules = at.home / ".metier" / "policy.toml"
+    rules.write_text('[[rule]]\ndecision = "deny"\ntool = "audit.usage"\nbecause = "not he"\n')
+    page.goto(at.url + "/usage")  # in vain
+    listening(page)
+    page.wait_for_selector("text=not he")
+    asked.clear()
+    page.wait_for_timeout(1_500)
+    assert [each for each in asked if each.endswith(("/usage", "/around"))] == []
 
 
 @pytest.mark.slow

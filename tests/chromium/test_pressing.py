@@ -149,6 +149,50 @@ def test_apr_23_warnings_and_what_it_may_touch_were_on_the_screen_however_high_t
 
 
 @pytest.mark.slow
+def test_apr_23_what_is_folded_is_not_asked_for_while_it_is_closed_and_counts_once_it_is_open(
+    console: Opens,
+) -> None:
+    """A text in a closed fold has a height and a place on the page, where nobody sees it."""
+    at = console()
+    first = ask(at, "".join(f"echo {number}\n" for number in range(300)))
+    page = at.tab()
+    page.goto(at.url + f"/approvals/{first}")
+    page.wait_for_selector("[data-request] summary")
+    page.focus("[data-request]")
+    assert pressed_through(page, at, first) < 8  # as it says, what is not unfolded is approved unread
+    second = ask(at, "".join(f"echo {number}\n" for number in range(70)))
+    page.goto(at.url + f"/approvals/{second}")
+    page.wait_for_selector("[data-request] summary")
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")  # past where it would stand
+    page.wait_for_timeout(200)
+    page.evaluate("scrollTo(0, 0)")
+    page.evaluate("document.querySelector('[data-request] details').open = true")
+    page.focus("[data-request]")
+    page.wait_for_timeout(READ_MS)
+    page.keyboard.press("a")
+    told(page, "There was more to read")
+    assert stands(at, second) == "pending"
+    pressed_through(page, at, second)
+    assert at.wrong == []
+
+
+@pytest.mark.slow
+def test_web_05_each_of_several_forms_of_one_address_counts_for_itself(console: Opens) -> None:
+    at = console(prepare=noter)
+    at.metier("skills", "trust", "noter", "--yes")
+    page = at.tab()
+    page.goto(at.url + "/skills/noter/settings")
+    page.wait_for_selector("form[data-method=DELETE] button")
+    page.wait_for_timeout(READ_MS)
+    page.evaluate("document.querySelector('form[data-method=DELETE]').style.paddingLeft = '200px'")
+    page.click("form[data-method=DELETE] button")
+    told(page, EARLY)
+    page.wait_for_timeout(READ_MS)
+    page.click("form[data-method=DELETE] button")  # the positive control
+    page.wait_for_selector("text=Press again: all settings")
+
+
+@pytest.mark.slow
 def test_apr_23_a_grant_is_given_once_it_and_what_it_is_for_were_read(console: Opens) -> None:
     at = console()
     approval = ask(at)

@@ -228,7 +228,7 @@ def test_what_a_run_asked_for_and_was_refused_is_listed_in_words_and_bounded() -
     seen = story._seen(kept)
     assert seen is not None and kept == {"result": 1}
     assert seen.cost == "0.50 s, 0.00 s of a processor, 16.0 MB of memory"
-    assert seen.refused == ["read /etc/passwd, 3 times"] and seen.violations == ["syscall mount"]
+    assert seen.refused == ['read "/etc/passwd", 3 times'] and seen.violations == ['syscall "mount"']
     assert len(seen.asked) == 50 and seen.more == 17
     odd: dict[str, Json] = {"run": {"sandbox": 5}}
     assert story._seen(odd) is None and "run" in odd, "what has another shape is shown as it is"

@@ -326,6 +326,10 @@ def test_what_a_person_only_looked_at_is_marked_so_that_no_page_looks_again_for_
     look = change_of(written_down("skill_executed", effect="read", principal="human:ann"), {})
     act = change_of(written_down("skill_executed", effect="act", principal="human:ann"), {})
     assert look is not None and look.look and act is not None and not act.look
+    for event in ("skill_execution_error", "skill_execution_blocked"):  # looked at in vain
+        vain = change_of(written_down(event, effect="read", principal="human:ann"), {})
+        agents = change_of(written_down(event, effect="read", principal="agent:bot"), {})
+        assert vain is not None and vain.look and agents is not None and not agents.look
 
 
 def test_a_file_of_rules_that_was_changed_by_hand_is_told_once() -> None:

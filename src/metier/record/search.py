@@ -21,6 +21,8 @@ _LIKE: Final = 10_000
 """Shorter text is looked for by LIKE, which takes half the time and no longer patterns."""
 _decoder: Final = msgspec.json.Decoder(Record)
 
+_IN_VAIN: Final = ("skill_execution_error", "skill_execution_blocked")
+
 
 @final
 class Query(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,10 +169,11 @@ def _names(found: tuple[str, ...], wanted: str, *, part: bool) -> bool:
     return any(wanted.lower() in each.lower() for each in found) if part else wanted in found
 
 
-def is_look(record: Record) -> bool:
-    """Whether a person only had something read for him: it is on the record, and no news."""
-    ran = record.event in ("skill_execution_started", "skill_executed")
-    return ran and record.effect == "read" and not record.skill and record.principal.startswith("human:")
+def is_look(record: Record, *, in_vain: bool = False) -> bool:
+    """Whether a person only had something read for him: it is on the record, and no news. `in_vain`: also where nothing came of it."""
+    events = ("skill_execution_started", "skill_executed", *(_IN_VAIN if in_vain else ()))
+    own = record.effect == "read" and not record.skill and record.principal.startswith("human:")
+    return own and record.event in events
 
 
 def within(record: Record, since: int | str, until: int | str) -> bool:

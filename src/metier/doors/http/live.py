@@ -297,7 +297,7 @@ def change_of(record: Record, asked: Mapping[str, tuple[str, str]]) -> Change | 
         code=record.code,
         asked_by=asked_by,
         asked_for=asked_for,
-        look=is_look(record),
+        look=is_look(record, in_vain=True),  # else a page would hear of its own look in vain, and look again
     )
 
 

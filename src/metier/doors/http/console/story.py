@@ -14,7 +14,7 @@ from metier.doors.http.endpoint import Asking
 from metier.doors.http.problem import not_found
 from metier.gate.in_words import permissions
 from metier.model.digest import Json
-from metier.model.exact import laid_out
+from metier.model.exact import laid_out, quoted
 from metier.model.guarantee import MEANING
 from metier.model.outcome import Attempt, Request, Run
 from metier.model.role import READ_AUDIT
@@ -144,11 +144,13 @@ def _cost(run: Run) -> str:
 
 
 def _request(each: Request) -> str:
-    return f"{each.method}{f' {each.detail}' if each.detail else ''}: {each.answer}{_often(each.count)}"
+    return (
+        f"{each.method}{f' {quoted(each.detail)}' if each.detail else ''}: {each.answer}{_often(each.count)}"
+    )
 
 
 def _attempt(each: Attempt) -> str:
-    return f"{each.kind} {each.detail}{_often(each.count)}"
+    return f"{each.kind} {quoted(each.detail)}{_often(each.count)}"
 
 
 def _often(count: int) -> str:

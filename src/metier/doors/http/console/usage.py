@@ -180,7 +180,7 @@ PAGES: Final = (
         menu="Usage",
         right=(READ_AUDIT,),
         query=Span,
-        told=("approval", "call"),
+        told=("call",),
         pace_ms=_PACE_MS,
     ),
 )

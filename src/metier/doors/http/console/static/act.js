@@ -143,16 +143,15 @@
     return body;
   }
 
-  function tooEarly(thing, button) {
-    if (!metier.early(thing, button)) return false;
+  function tooEarly(...pressed) {
+    if (!metier.early(...pressed)) return false;
     say("Read it first, as it stands now; then press again.");
     return true;
   }
 
-  async function submitted(form) {
-    const button = form.querySelector("button");
+  async function submitted(form, button) {
     const armed = button.dataset.armed !== undefined; // its longer words moved it, and he knows what he pressed before
-    if (!armed && !("atOnce" in form.dataset) && tooEarly(form)) return;
+    if (!armed && !("atOnce" in form.dataset) && tooEarly(button)) return;
     if ("twice" in form.dataset && !armed) {
       button.dataset.armed = performance.now();
       const words = button.textContent;
@@ -325,7 +324,7 @@
   }
 
   function decideOn(card, how, button) {
-    if (tooEarly(card, button)) return undefined;
+    if (tooEarly(...[card, button].filter(Boolean))) return undefined;
     if (how === "approve" && unread(card)) return undefined;
     const more = how === "approve" ? { scope: "once" } : how === "deny" ? { word: card.querySelector("[data-word]")?.value ?? "" } : {};
     return decide({ id: card.dataset.request, of: card.dataset.call }, how, { fingerprint: card.dataset.fingerprint, ...more });
@@ -341,7 +340,7 @@
   document.addEventListener("submit", (event) => {
     if (!event.target.dataset.post) return;
     event.preventDefault();
-    submitted(event.target);
+    submitted(event.target, event.submitter ?? event.target.querySelector("button"));
   });
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button");
@@ -352,7 +351,7 @@
       const grant = button.closest("section");
       const asked = grant.querySelector("form");
       const card = document.querySelector(`[data-request="${button.dataset.grant}"]`);
-      if (tooEarly(button) || tooEarly(card) || unread(grant, card)) return;
+      if (tooEarly(button, card) || unread(grant, card)) return;
       if ([...asked.querySelectorAll("[name]")].every(isAsItWas)) decide({ id: button.dataset.grant, of: button.dataset.call }, "approve", JSON.parse(button.dataset.yes));
       else say("You changed what is asked for: press “Show the grant again”, and read it, first.", "bad");
     }

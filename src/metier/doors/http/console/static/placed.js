@@ -6,6 +6,7 @@
   const NEAR = 4; // pixels
   let since = performance.now();
   const stands = new Map(); // by what a press is about: where its button stands, and since when
+  const names = new WeakMap(); // of each of these, what it was called when it was last measured
 
   const read = () => { since = performance.now(); };
 
@@ -14,17 +15,16 @@
     if (thing.dataset.request) return thing.dataset.request + " " + thing.dataset.fingerprint;
     if (thing.dataset.grant) return thing.dataset.grant + " " + thing.dataset.yes;
     const said = [...thing.querySelectorAll("input[type=hidden]")].map((each) => (each.name || each.dataset.in) + "=" + each.value);
-    return [thing.dataset.post, ...said].join(" ");
+    return [thing.dataset.method ?? "POST", thing.dataset.post, ...said].join(" ");
   }
 
-  // A request is decided by a key wherever it stands, so it counts itself, and each of its buttons.
+  // Whatever decides something by being pressed, with what that is. A request is decided by a key wherever it stands, so it counts itself.
   function* pressed() {
-    for (const card of document.querySelectorAll("[data-request]")) {
-      yield [about(card), card];
-      for (const button of card.querySelectorAll("[data-decide]")) yield [about(card) + " " + button.dataset.decide, button];
+    for (const thing of document.querySelectorAll("[data-request], form[data-post], [data-grant]")) {
+      const name = about(thing);
+      if (!thing.matches("form")) yield [name, thing];
+      for (const button of thing.querySelectorAll(thing.matches("form") ? "button" : "[data-decide]")) yield [name, button];
     }
-    for (const form of document.querySelectorAll("form[data-post]")) yield [about(form), form.querySelector("button") ?? form];
-    for (const button of document.querySelectorAll("[data-grant]")) yield [about(button), button];
   }
 
   const far = (one, other) => Math.abs(one - other) > NEAR;
@@ -36,21 +36,23 @@
     const now = performance.now();
     for (const [name, element] of pressed()) {
       const { left, top, width } = element.getBoundingClientRect();
-      if (!width || found.has(name)) continue; // hidden, or one of two that do the same
-      found.add(name);
-      const before = stands.get(name);
+      if (!width) continue; // hidden
+      let whole = name + " " + (element.dataset.decide ?? "");
+      while (found.has(whole)) whole += "+"; // several buttons, or forms, that do the same
+      found.add(whole);
+      names.set(element, whole);
+      const before = stands.get(whole);
       const page = top + scrollY;
       const moved = !before || far(left, before.left) || (far(top, before.top) && far(page, before.page));
-      stands.set(name, { left, top, page, since: moved ? now : before.since });
+      stands.set(whole, { left, top, page, since: moved ? now : before.since });
     }
     for (const name of stands.keys()) if (!found.has(name)) stands.delete(name);
   }
 
   // A press that comes too early does not count, and neither does the next one that comes at once.
-  function early(thing, button) {
+  function early(...pressed) {
     measure();
-    const names = [about(thing), ...(button?.dataset.decide ? [about(thing) + " " + button.dataset.decide] : [])];
-    const placed = names.map((each) => stands.get(each)).filter(Boolean);
+    const placed = pressed.map((each) => stands.get(names.get(each))).filter(Boolean);
     const now = performance.now();
     if (now - Math.max(since, ...placed.map((each) => each.since)) >= LOOK_MS) return false;
     for (const each of placed) each.since = now;

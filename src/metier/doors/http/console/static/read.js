@@ -22,16 +22,13 @@
     return [...apart, joined].sort((one, other) => one.from - other.from);
   }
 
-  // What is said at the foot of the window lies over the page.
-  function edge() {
-    const atEnd = scrollY + innerHeight >= document.documentElement.scrollHeight - 1;
-    return atEnd ? innerHeight : innerHeight - document.getElementById("told").offsetHeight;
-  }
+  // In a fold that is closed a text has a height and a place, and nobody sees it there.
+  const shown = (place) => [...place.querySelectorAll("[data-must-see]")].filter((each) => each.checkVisibility());
 
   function glance() {
     if (document.hidden) return;
-    const bottom = edge();
-    for (const piece of document.querySelectorAll("[data-must-see]")) {
+    const bottom = innerHeight - document.getElementById("told").offsetHeight; // what is said lies over the foot of the page
+    for (const piece of shown(document)) {
       const { top, height } = piece.getBoundingClientRect();
       const [from, to] = [Math.max(0, -top), Math.min(height, bottom - top)];
       if (to > from) {
@@ -51,9 +48,8 @@
   // The first thing in there that is still to be read.
   function unread(place) {
     glance();
-    for (const piece of place.querySelectorAll("[data-must-see]")) {
-      const { height } = piece.getBoundingClientRect();
-      const at = height ? gap(known(piece, height)) : null; // in a fold that is closed it has no height
+    for (const piece of shown(place)) {
+      const at = gap(known(piece, piece.getBoundingClientRect().height));
       if (at !== null) return { piece, at };
     }
     return null;
