@@ -4,26 +4,15 @@ What Metier knows comes first, in its own words. What the skill says about itsel
 """
 
 from datetime import UTC, datetime
-from typing import Final, cast
+from typing import cast
 
 from metier.model.approval import Approval, Shown, StandingGrant
 from metier.model.digest import Json
 from metier.model.exact import laid_out, quoted
 from metier.model.misleading import misleading
+from metier.model.permission_words import in_quotes
 from metier.model.session import in_words
 from metier.model.text import one_line
-
-_PLACES: Final = {"{baseDir}": "its own folder", "{workspace}": "the workspace"}
-_KINDS: Final = {
-    "hosts": "reach",
-    "writes": "write",
-    "reads": "read",
-    "binaries": "run",
-    "env": "see the variables",
-    "secrets": "use the secrets",
-    "operations": "call",
-    "channels": "send to",
-}
 
 
 def when(each: Approval, now: float) -> str:
@@ -90,7 +79,7 @@ def _request(shown: Shown, *, exact: bool) -> list[str]:
             said.append(_row(name, one_line(value)))
     if shown.project:
         said.append(_row("project", quoted(shown.project)))
-    said.append(_row("may", permissions(shown.permissions)))
+    said.append(_row("may", in_quotes(shown.permissions)))
     said += [_row("where", one_line(line)) for line in shown.stands_for]
     said.append(_row("folder", quoted(shown.place or shown.cwd) if shown.place or shown.cwd else "none"))
     said += [_row("because", one_line(reason)) for reason in shown.reasons]
@@ -127,7 +116,7 @@ def grant_lines(grant: StandingGrant) -> list[str]:
         said.append(_row("file", f"{quoted(grant.file)} {grant.skill_digest}, no other bytes"))
     said += [
         _row("arguments", "exactly those of this request" if grant.arguments else "ANY"),
-        _row("may", permissions(grant.permissions)),
+        _row("may", in_quotes(grant.permissions)),
         _row("folder", f"{quoted(grant.cwd)} only" if grant.cwd else "ANY"),
         _row("session", one_line(in_words(grant.session, only=True)) if grant.session else "ANY"),
         _row("lasts", until + _uses(grant.uses_left)),
@@ -139,35 +128,6 @@ def grant_lines(grant: StandingGrant) -> list[str]:
     if grant.names_tool:
         said.append(_row("note", "this tool asks every time; with this grant it does not"))
     return said
-
-
-def permissions(granted: dict[str, list[str]]) -> str:
-    """Rights in plain words, each name in quotes: what stands in none is ours. What leads out of this machine, or changes something, comes first."""
-    said = [
-        f"{_KINDS.get(kind, kind)} {_names(granted[kind])}"
-        for kind in sorted(granted, key=_order)
-        if granted[kind]
-    ]
-    return "; ".join([*said, *([] if granted.get("hosts") else ["no network"])])
-
-
-def _names(names: list[str]) -> str:
-    """Those that lie at one of the places Metier has signs for come last, after the place: what follows is there."""
-    said = [quoted(each) for each in names if not _at_a_place(each)]
-    for sign, place in _PLACES.items():
-        if sign in names:
-            said.append(place)
-        if inside := [quoted(each.removeprefix(f"{sign}/")) for each in names if each.startswith(f"{sign}/")]:
-            said.append(f"in {place} {', '.join(inside)}")
-    return ", ".join(said)
-
-
-def _at_a_place(name: str) -> bool:
-    return any(name == sign or name.startswith(f"{sign}/") for sign in _PLACES)
-
-
-def _order(kind: str) -> int:
-    return list(_KINDS).index(kind) if kind in _KINDS else len(_KINDS)
 
 
 def _row(name: str, value: str) -> str:

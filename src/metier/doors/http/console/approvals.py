@@ -14,9 +14,10 @@ from metier.doors.http.console.fold import Folded, folded_items
 from metier.doors.http.console.page import Page
 from metier.doors.http.endpoint import Asking
 from metier.doors.http.problem import not_found
-from metier.gate.in_words import grant_lines, permissions
+from metier.gate.in_words import grant_lines
 from metier.model.approval import Approval, Scope
 from metier.model.misleading import misleading
+from metier.model.permission_words import in_quotes
 from metier.model.role import APPROVE, READ_AUDIT
 from metier.record.approvals import approval_in, approvals_in
 from metier.record.asked_about import tools_of
@@ -66,7 +67,7 @@ def readable(approval: Approval, tool: str = "") -> Request:
     arguments = shown.arguments if shown is not None else {}
     return Request(
         approval=approval,
-        may=permissions(shown.permissions) if shown is not None else "",
+        may=in_quotes(shown.permissions) if shown is not None else "",
         arguments=folded_items(arguments),
         warnings=misleading(arguments),
         tool=tool,

@@ -12,11 +12,11 @@ from metier.doors.http.console.page import Page
 from metier.doors.http.console.words import Line, line
 from metier.doors.http.endpoint import Asking
 from metier.doors.http.problem import not_found
-from metier.gate.in_words import permissions
 from metier.model.digest import Json
 from metier.model.exact import laid_out, quoted
 from metier.model.guarantee import MEANING
 from metier.model.outcome import Attempt, Request, Run
+from metier.model.permission_words import in_quotes
 from metier.model.role import READ_AUDIT
 from metier.record.audit import AuditLog
 from metier.record.chain import Record
@@ -107,7 +107,7 @@ def step(log: AuditLog, told: Line, before: list[Step] | None = None) -> Step:
 def _may(found: dict[str, Json]) -> str:
     """What it was allowed, in words; what has another shape is left where it is, to be shown as it is."""
     try:
-        may = permissions(msgspec.convert(found["permissions"], dict[str, list[str]]))
+        may = in_quotes(msgspec.convert(found["permissions"], dict[str, list[str]]))
     except (KeyError, msgspec.ValidationError):
         return ""
     del found["permissions"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from metier.gate.in_words import permissions
+from metier.model.permission_words import in_quotes
 
 SAID = {
     "nothing": ({}, "no network"),
@@ -30,4 +30,4 @@ SAID = {
 @pytest.mark.parametrize("what", SAID)
 def test_apr_26_what_it_may_is_said_in_words_that_no_name_can_take_over(what: str) -> None:
     granted, words = SAID[what]
-    assert permissions(granted) == words
+    assert in_quotes(granted) == words
